@@ -1,0 +1,11 @@
+//! The meaning of queries: text to plan, plan to rows, over the past or followed for ever.
+//! Never sockets, never file names. DataFusion stays behind `planning` and `batch`.
+
+pub mod engine;
+pub mod planning;
+pub mod session_context;
+pub mod sql;
+
+pub use engine::{Block, ColumnDescription, Engine, Execution, Outcome, Prepared, Rows, Tag};
+pub use session_context::{SessionContext, SessionHost};
+pub use sql::error::{SqlError, SqlState};

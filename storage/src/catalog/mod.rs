@@ -1,0 +1,10 @@
+//! What exists: schemas and relations with stable OIDs. One writer (shard 0); everyone else holds a snapshot.
+//! Knows names, columns and options; neither SQL nor rows.
+
+mod object;
+mod snapshot;
+
+pub use object::{
+    Column, ConstantValue, ForeignSource, Relation, RelationKind, RelationOptions, Retention, Schema, Watermark,
+};
+pub use snapshot::{Catalog, CatalogEdit};

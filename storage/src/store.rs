@@ -1,0 +1,166 @@
+//! The node's store: the handle through which `exec` reaches every shard.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
+use tokio::sync::watch;
+
+use crate::base::error::{Error, Result};
+use crate::base::ids::{CommitTimestamp, PartitionId, RelationId, SequenceNumber, ShardId};
+use crate::catalog::{Catalog, Relation};
+use crate::read_view::{Chunk, PartitionView, ReadView};
+use crate::transaction::{Transaction, Work};
+
+/// Cheap to clone; usable from any thread.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shards: u16,
+    state: Mutex<State>,
+    stable: watch::Sender<CommitTimestamp>,
+}
+
+#[derive(Default)]
+struct State {
+    catalog: Arc<Catalog>,
+    next_oid: u32,
+    partitions: HashMap<PartitionId, (SequenceNumber, Vec<Chunk>)>,
+}
+
+impl Store {
+    /// A store that keeps everything in memory and nothing over a restart.
+    pub fn in_memory(shards: u16) -> Self {
+        let state = State { next_oid: Catalog::default().next_oid, ..State::default() };
+        let (stable, _) = watch::channel(CommitTimestamp(0));
+        Self { inner: Arc::new(Inner { shards, state: Mutex::new(state), stable }) }
+    }
+
+    pub fn shard_count(&self) -> u16 {
+        self.inner.shards
+    }
+
+    /// The shard that owns a partition in this run.
+    pub fn owner(&self, partition: PartitionId) -> ShardId {
+        ShardId(((partition.relation.0 + partition.index) % u32::from(self.inner.shards)) as u16)
+    }
+
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.state().catalog.clone()
+    }
+
+    /// The snapshot for a statement: everything acknowledged before the call, to any session, is in it.
+    pub fn stable(&self) -> CommitTimestamp {
+        *self.inner.stable.borrow()
+    }
+
+    /// The snapshot for live queries and positions: never taken back by a crash.
+    pub fn durable_stable(&self) -> CommitTimestamp {
+        self.stable()
+    }
+
+    /// Pins the relation at a snapshot. `at` must not be above [`Store::stable`].
+    pub async fn read_view(&self, relation: RelationId, at: CommitTimestamp) -> Result<ReadView> {
+        let state = self.state();
+        let relation = state
+            .catalog
+            .relation(relation)
+            .cloned()
+            .ok_or_else(|| Error::Undefined { what: format!("relation {}", relation.0) })?;
+        let partitions = (0..relation.partitions)
+            .map(|index| {
+                let id = PartitionId { relation: relation.id, index };
+                let (first, chunks) = state.partitions.get(&id).cloned().unwrap_or_default();
+                let chunks: Vec<Chunk> = chunks.into_iter().filter(|c| c.arrived <= at).collect();
+                let end = chunks.last().map_or(first, |c| SequenceNumber(c.first.0 + c.rows.num_rows() as u64));
+                PartitionView { id, owner: self.owner(id), first, end, relation: relation.clone(), chunks }
+            })
+            .collect();
+        Ok(ReadView { relation, at, partitions })
+    }
+
+    /// Wakes a reader when rows of the relation have become durable and visible.
+    pub fn watch(&self, relation: RelationId) -> RelationWatch {
+        let _ = relation;
+        RelationWatch { stable: self.inner.stable.subscribe() }
+    }
+
+    pub fn begin(&self, home: ShardId) -> Transaction {
+        Transaction::new(self.clone(), home)
+    }
+
+    pub(crate) fn allocate_oid(&self) -> u32 {
+        let mut state = self.state();
+        state.next_oid += 1;
+        state.next_oid - 1
+    }
+
+    pub(crate) fn commit_in_memory(&self, work: Vec<Work>) -> Result<Option<CommitTimestamp>> {
+        if work.is_empty() {
+            return Ok(None);
+        }
+        let mut state = self.state();
+        let at = CommitTimestamp(self.stable().0 + 1);
+        for item in work {
+            match item {
+                Work::Edit(edit) => state.catalog = Arc::new(state.catalog.apply(&edit)?),
+                Work::Truncate { relation } => {
+                    for (id, (first, chunks)) in &mut state.partitions {
+                        if id.relation == relation.id {
+                            if let Some(last) = chunks.last() {
+                                *first = SequenceNumber(last.first.0 + last.rows.num_rows() as u64);
+                            }
+                            chunks.clear();
+                        }
+                    }
+                }
+                Work::Append { relation, rows } => {
+                    let id = PartitionId { relation: relation.id, index: (at.0 as u32) % relation.partitions.max(1) };
+                    let rows = by_column_id(&relation, &rows);
+                    let (first, chunks) = state.partitions.entry(id).or_default();
+                    let next = chunks
+                        .last()
+                        .map_or(*first, |c| SequenceNumber(c.first.0 + c.rows.num_rows() as u64));
+                    chunks.push(Chunk { first: next, arrived: at, rows });
+                }
+            }
+        }
+        drop(state);
+        self.inner.stable.send_replace(at);
+        Ok(Some(at))
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.inner.state.lock().expect("no holder of this lock panics")
+    }
+}
+
+fn by_column_id(relation: &Relation, rows: &RecordBatch) -> RecordBatch {
+    let fields: Vec<_> = rows
+        .schema()
+        .fields()
+        .iter()
+        .map(|f| {
+            let id = relation.column(f.name()).map_or_else(|| f.name().clone(), |c| c.id.0.to_string());
+            f.as_ref().clone().with_name(id)
+        })
+        .collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), rows.columns().to_vec()).expect("only names changed")
+}
+
+/// Resolves each time the relation has something new at or below [`Store::durable_stable`]. It may also wake for
+/// nothing; it never misses a commit that was acknowledged after the last return.
+pub struct RelationWatch {
+    stable: watch::Receiver<CommitTimestamp>,
+}
+
+impl RelationWatch {
+    /// Cancel-safe.
+    pub async fn changed(&mut self) -> Result<()> {
+        self.stable.changed().await.map_err(|_| Error::Shutdown)
+    }
+}

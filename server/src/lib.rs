@@ -1,1 +1,6 @@
+//! Everything that faces outside: the wire protocol, sessions, the catalog as clients see it, settings, assembly.
+//! Inside: config, telemetry, access ← {pgwire | pg_catalog} ← session ← node. Only `session` turns messages into
+//! calls of `exec`.
 
+pub mod pgwire;
+pub mod session;

@@ -33,7 +33,13 @@ pub trait SessionFunction: Send + Sync {
     /// Overloads, by argument types.
     fn signatures(&self) -> Vec<FunctionSignature>;
     /// `arguments` all have `rows` elements and the types of the signature chosen (`overload` = its index).
-    fn call(&self, overload: usize, arguments: &[ArrayRef], rows: usize, context: &FunctionContext<'_>) -> Result<ArrayRef>;
+    fn call(
+        &self,
+        overload: usize,
+        arguments: &[ArrayRef],
+        rows: usize,
+        context: &FunctionContext<'_>,
+    ) -> Result<ArrayRef>;
 }
 
 #[derive(Clone, Debug)]

@@ -89,25 +89,51 @@ pub enum Ddl {
 
 #[derive(Clone, Debug)]
 pub enum SessionStatement {
-    Begin { modes: TransactionModes },
-    Commit { chain: bool },
-    Rollback { chain: bool },
+    Begin {
+        modes: TransactionModes,
+    },
+    Commit {
+        chain: bool,
+    },
+    Rollback {
+        chain: bool,
+    },
     Savepoint(String),
     Release(String),
     RollbackTo(String),
-    Set { scope: SetScope, name: String, value: SetValue },
+    Set {
+        scope: SetScope,
+        name: String,
+        value: SetValue,
+    },
     /// SET TRANSACTION … (`session` = SET SESSION CHARACTERISTICS AS TRANSACTION …).
-    SetTransaction { session: bool, modes: TransactionModes },
+    SetTransaction {
+        session: bool,
+        modes: TransactionModes,
+    },
     /// `None` = SHOW ALL.
     Show(Option<String>),
     /// `None` = RESET ALL.
     Reset(Option<String>),
     Discard(Discard),
-    Prepare { name: String, parameter_types: Vec<ast::DataType>, statement: Box<Parsed> },
-    Execute { name: String, arguments: Vec<ast::Expr> },
+    Prepare {
+        name: String,
+        parameter_types: Vec<ast::DataType>,
+        statement: Box<Parsed>,
+    },
+    Execute {
+        name: String,
+        arguments: Vec<ast::Expr>,
+    },
     /// `None` = ALL.
     Deallocate(Option<String>),
-    Declare { name: String, binary: bool, scroll: Option<bool>, hold: bool, query: Box<Parsed> },
+    Declare {
+        name: String,
+        binary: bool,
+        scroll: Option<bool>,
+        hold: bool,
+        query: Box<Parsed>,
+    },
     Fetch(Fetch),
     /// As FETCH, without sending rows.
     Move(Fetch),
@@ -116,7 +142,10 @@ pub enum SessionStatement {
     Listen(String),
     /// `None` = *.
     Unlisten(Option<String>),
-    Notify { channel: String, payload: String },
+    Notify {
+        channel: String,
+        payload: String,
+    },
     Checkpoint,
 }
 

@@ -15,5 +15,5 @@ pub use base::error::{Error, Result};
 pub use base::ids::{ColumnId, CommitTimestamp, PartitionId, RelationId, SchemaId, SequenceNumber, ShardId};
 pub use base::spawn::Executor;
 pub use read_view::{Change, ChangeScan, PartitionScan, PartitionView, ReadView, ScanColumn, ScanRequest};
-pub use store::{RelationWatch, Store};
+pub use store::{CatalogWatch, RelationWatch, Store};
 pub use transaction::{Durability, SavepointId, Transaction, Uncommitted};

@@ -50,6 +50,8 @@ pub struct PartitionView {
     pub owner: ShardId,
     /// The oldest row still readable; rows before it expired or were truncated.
     pub first: SequenceNumber,
+    /// TRUNCATE of a stream took the rows below this; rows from here to `first` expired.
+    pub truncated: SequenceNumber,
     /// One past the last row of the snapshot: the partition's entry in the position vector.
     pub end: SequenceNumber,
     pub(crate) relation: Arc<Relation>,
@@ -71,6 +73,11 @@ impl PartitionView {
         let range = request.range.start.max(self.first)..request.range.end.min(self.end);
         let schema = scan_schema(&self.relation, &request.columns);
         PartitionScan { view: self.clone(), request, range, schema, next_chunk: 0, ready: VecDeque::new() }
+    }
+
+    /// The first row that arrived at or after `at`, or `end`: where SINCE TIMESTAMP begins. Never cuts a transaction.
+    pub async fn first_arrived(&self, at: CommitTimestamp) -> Result<SequenceNumber> {
+        Ok(self.chunks.iter().find(|c| c.arrived >= at).map_or(self.end, |c| c.first))
     }
 
     /// What happened in the range, in order: rows that came, and rows that TRUNCATE of a table took.
@@ -147,9 +154,9 @@ impl PartitionScan {
                     Arc::new(Int64Array::from_iter_values((0..count as i64).map(|i| first as i64 + i)))
                 }
                 ScanColumn::Partition => Arc::new(Int32Array::from(vec![self.view.id.index as i32; count])),
-                ScanColumn::Arrived => Arc::new(
-                    TimestampMicrosecondArray::from(vec![chunk.arrived.0; count]).with_timezone("UTC"),
-                ),
+                ScanColumn::Arrived => {
+                    Arc::new(TimestampMicrosecondArray::from(vec![chunk.arrived.0; count]).with_timezone("UTC"))
+                }
                 ScanColumn::Watermark => new_null_array(field.data_type(), count),
             })
             .collect();

@@ -23,6 +23,7 @@ struct Inner {
     shards: u16,
     state: Mutex<State>,
     stable: watch::Sender<CommitTimestamp>,
+    catalog_version: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -37,7 +38,9 @@ impl Store {
     pub fn in_memory(shards: u16) -> Self {
         let state = State { next_oid: Catalog::default().next_oid, ..State::default() };
         let (stable, _) = watch::channel(CommitTimestamp(0));
-        Self { inner: Arc::new(Inner { shards, state: Mutex::new(state), stable }) }
+        Self {
+            inner: Arc::new(Inner { shards, state: Mutex::new(state), stable, catalog_version: watch::channel(0).0 }),
+        }
     }
 
     pub fn shard_count(&self) -> u16 {
@@ -63,6 +66,11 @@ impl Store {
         self.stable()
     }
 
+    /// True once the clock is past `at` and no commit at or below it can become visible any more.
+    pub fn has_passed(&self, at: CommitTimestamp) -> bool {
+        crate::base::clock::now_us() > at.0
+    }
+
     /// Pins the relation at a snapshot. `at` must not be above [`Store::stable`].
     pub async fn read_view(&self, relation: RelationId, at: CommitTimestamp) -> Result<ReadView> {
         let state = self.state();
@@ -77,7 +85,15 @@ impl Store {
                 let (first, chunks) = state.partitions.get(&id).cloned().unwrap_or_default();
                 let chunks: Vec<Chunk> = chunks.into_iter().filter(|c| c.arrived <= at).collect();
                 let end = chunks.last().map_or(first, |c| SequenceNumber(c.first.0 + c.rows.num_rows() as u64));
-                PartitionView { id, owner: self.owner(id), first, end, relation: relation.clone(), chunks }
+                PartitionView {
+                    id,
+                    owner: self.owner(id),
+                    first,
+                    truncated: first,
+                    end,
+                    relation: relation.clone(),
+                    chunks,
+                }
             })
             .collect();
         Ok(ReadView { relation, at, partitions })
@@ -87,6 +103,11 @@ impl Store {
     pub fn watch(&self, relation: RelationId) -> RelationWatch {
         let _ = relation;
         RelationWatch { stable: self.inner.stable.subscribe() }
+    }
+
+    /// Wakes a reader when a new version of the catalog is published.
+    pub fn watch_catalog(&self) -> CatalogWatch {
+        CatalogWatch { version: self.inner.catalog_version.subscribe() }
     }
 
     pub fn begin(&self, home: ShardId) -> Transaction {
@@ -122,13 +143,14 @@ impl Store {
                     let id = PartitionId { relation: relation.id, index: (at.0 as u32) % relation.partitions.max(1) };
                     let rows = by_column_id(&relation, &rows);
                     let (first, chunks) = state.partitions.entry(id).or_default();
-                    let next = chunks
-                        .last()
-                        .map_or(*first, |c| SequenceNumber(c.first.0 + c.rows.num_rows() as u64));
+                    let next = chunks.last().map_or(*first, |c| SequenceNumber(c.first.0 + c.rows.num_rows() as u64));
                     chunks.push(Chunk { first: next, arrived: at, rows });
                 }
             }
         }
+        self.inner
+            .catalog_version
+            .send_if_modified(|v| std::mem::replace(v, state.catalog.version) != state.catalog.version);
         drop(state);
         self.inner.stable.send_replace(at);
         Ok(Some(at))
@@ -162,5 +184,17 @@ impl RelationWatch {
     /// Cancel-safe.
     pub async fn changed(&mut self) -> Result<()> {
         self.stable.changed().await.map_err(|_| Error::Shutdown)
+    }
+}
+
+/// Resolves each time the catalog has a newer version than at the last return.
+pub struct CatalogWatch {
+    version: watch::Receiver<u64>,
+}
+
+impl CatalogWatch {
+    /// Cancel-safe.
+    pub async fn changed(&mut self) -> Result<()> {
+        self.version.changed().await.map_err(|_| Error::Shutdown)
     }
 }

@@ -7,6 +7,10 @@
 
 pub mod base;
 pub mod catalog;
+#[allow(dead_code, unused_imports)]
+mod columns;
+#[allow(dead_code, unused_imports)]
+mod log;
 mod read_view;
 mod store;
 mod transaction;
@@ -14,6 +18,7 @@ mod transaction;
 pub use base::error::{Error, Result};
 pub use base::ids::{ColumnId, CommitTimestamp, PartitionId, RelationId, SchemaId, SequenceNumber, ShardId};
 pub use base::spawn::Executor;
-pub use read_view::{Change, ChangeScan, PartitionScan, PartitionView, ReadView, ScanColumn, ScanRequest};
+pub use log::{Change, ScanColumn, ScanRequest, scan_schema};
+pub use read_view::{ChangeScan, PartitionScan, PartitionView, ReadView};
 pub use store::{CatalogWatch, RelationWatch, Store};
 pub use transaction::{Durability, SavepointId, Transaction, Uncommitted};

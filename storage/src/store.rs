@@ -3,14 +3,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::Schema;
 use tokio::sync::watch;
 
 use crate::base::error::{Error, Result};
 use crate::base::ids::{CommitTimestamp, PartitionId, RelationId, SequenceNumber, ShardId};
-use crate::catalog::{Catalog, Relation};
-use crate::read_view::{Chunk, PartitionView, ReadView};
+use crate::catalog::{Catalog, Column, Relation, RelationKind};
+use crate::columns::column_field;
+use crate::columns::payload::Rows;
+use crate::log::{EndAt, Partition};
+use crate::read_view::{PartitionView, ReadView};
 use crate::transaction::{Transaction, Work};
 
 /// Cheap to clone; usable from any thread.
@@ -30,7 +33,7 @@ struct Inner {
 struct State {
     catalog: Arc<Catalog>,
     next_oid: u32,
-    partitions: HashMap<PartitionId, (SequenceNumber, Vec<Chunk>)>,
+    partitions: HashMap<PartitionId, Partition>,
 }
 
 impl Store {
@@ -73,7 +76,7 @@ impl Store {
 
     /// Pins the relation at a snapshot. `at` must not be above [`Store::stable`].
     pub async fn read_view(&self, relation: RelationId, at: CommitTimestamp) -> Result<ReadView> {
-        let state = self.state();
+        let mut state = self.state();
         let relation = state
             .catalog
             .relation(relation)
@@ -82,17 +85,21 @@ impl Store {
         let partitions = (0..relation.partitions)
             .map(|index| {
                 let id = PartitionId { relation: relation.id, index };
-                let (first, chunks) = state.partitions.get(&id).cloned().unwrap_or_default();
-                let chunks: Vec<Chunk> = chunks.into_iter().filter(|c| c.arrived <= at).collect();
-                let end = chunks.last().map_or(first, |c| SequenceNumber(c.first.0 + c.rows.num_rows() as u64));
+                let partition =
+                    state.partitions.entry(id).or_insert_with(|| Partition::new(id, SequenceNumber::default()));
+                let end = match partition.end_at(at) {
+                    EndAt::Known(end) => end,
+                    EndAt::Within(segment, _) => segment.end(),
+                };
+                let log = partition.pin(at, end);
                 PartitionView {
                     id,
                     owner: self.owner(id),
-                    first,
-                    truncated: first,
-                    end,
+                    first: log.first(),
+                    truncated: log.truncated(),
+                    end: log.end(),
                     relation: relation.clone(),
-                    chunks,
+                    log,
                 }
             })
             .collect();
@@ -130,21 +137,24 @@ impl Store {
             match item {
                 Work::Edit(edit) => state.catalog = Arc::new(state.catalog.apply(&edit)?),
                 Work::Truncate { relation } => {
-                    for (id, (first, chunks)) in &mut state.partitions {
-                        if id.relation == relation.id {
-                            if let Some(last) = chunks.last() {
-                                *first = SequenceNumber(last.first.0 + last.rows.num_rows() as u64);
-                            }
-                            chunks.clear();
-                        }
+                    for (id, partition) in &mut state.partitions {
+                        match relation.kind {
+                            _ if id.relation != relation.id => continue,
+                            RelationKind::Table => partition.publish_truncate(at),
+                            _ => partition.publish_start(at),
+                        };
                     }
                 }
                 Work::Append { relation, rows } => {
                     let id = PartitionId { relation: relation.id, index: (at.0 as u32) % relation.partitions.max(1) };
                     let rows = by_column_id(&relation, &rows);
-                    let (first, chunks) = state.partitions.entry(id).or_default();
-                    let next = chunks.last().map_or(*first, |c| SequenceNumber(c.first.0 + c.rows.num_rows() as u64));
-                    chunks.push(Chunk { first: next, arrived: at, rows });
+                    let rows = Rows::of(rows).ok_or_else(|| Error::Io {
+                        what: format!("could not write \"{}\"", relation.name),
+                        reason: "a column's type cannot be stored".into(),
+                    })?;
+                    let partition =
+                        state.partitions.entry(id).or_insert_with(|| Partition::new(id, SequenceNumber::default()));
+                    partition.publish(rows, at);
                 }
             }
         }
@@ -161,17 +171,15 @@ impl Store {
     }
 }
 
+/// Every column of the relation under its id, an absent one as null.
 fn by_column_id(relation: &Relation, rows: &RecordBatch) -> RecordBatch {
-    let fields: Vec<_> = rows
-        .schema()
-        .fields()
-        .iter()
-        .map(|f| {
-            let id = relation.column(f.name()).map_or_else(|| f.name().clone(), |c| c.id.0.to_string());
-            f.as_ref().clone().with_name(id)
-        })
-        .collect();
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), rows.columns().to_vec()).expect("only names changed")
+    let given = |c: &Column| rows.column_by_name(&c.name).cloned();
+    let null = |c: &Column| new_null_array(&c.data_type, rows.num_rows());
+    let arrays: Vec<_> = relation.columns.iter().map(|c| given(c).unwrap_or_else(|| null(c))).collect();
+    let fields: Vec<_> =
+        relation.columns.iter().zip(&arrays).map(|(c, a)| column_field(c.id, a.data_type().clone())).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options).expect("lengths are the batch's")
 }
 
 /// Resolves each time the relation has something new at or below [`Store::durable_stable`]. It may also wake for

@@ -25,6 +25,10 @@ pub struct PartitionId {
     pub index: u32,
 }
 
+/// A log file's number, unique on the node and never given again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct SegmentId(pub u64);
+
 /// A row's number within its partition: dense, from 0, given when the row is published.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct SequenceNumber(pub u64);

@@ -183,7 +183,7 @@ impl Engine {
 
     /// The statements of a simple query's text. An empty text has none.
     pub async fn parse(&self, text: &str) -> Result<Vec<Parsed>> {
-        Err(SqlError::unsupported("parsing").detail(text.to_owned()))
+        crate::sql::parse(text)
     }
 
     /// Resolves names and types. `parameter_types` are the client's OIDs, 0 = infer. Session statements are not prepared.

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use sqlparser::ast;
 
+pub use super::ddl::Ddl;
+use super::ddl::RelationName;
+
 /// One statement of a text, with the part of the text that is its own (for positions and `pg_stat_activity`).
 #[derive(Clone, Debug)]
 pub struct Parsed {
@@ -18,7 +21,7 @@ pub enum Statement {
     /// SELECT, VALUES, TABLE, WITH.
     Query(Box<Query>),
     Explain(Box<Explain>),
-    Insert(Box<ast::Insert>),
+    Insert(Box<Insert>),
     Update(Box<ast::Statement>),
     Delete(Box<ast::Statement>),
     /// CREATE, ALTER, DROP, TRUNCATE, COMMENT: whatever changes the catalog or empties a relation.
@@ -70,6 +73,9 @@ pub enum Bound {
 pub struct Explain {
     pub analyze: bool,
     pub verbose: bool,
+    pub costs: bool,
+    pub timing: bool,
+    pub summary: bool,
     /// `text` or `json`.
     pub format: ExplainFormat,
     pub statement: Parsed,
@@ -81,10 +87,25 @@ pub enum ExplainFormat {
     Json,
 }
 
-/// Placeholder for the DDL shapes; `sql` owns them.
 #[derive(Clone, Debug)]
-pub enum Ddl {
-    Parsed(ast::Statement),
+pub struct Insert {
+    pub table: RelationName,
+    /// Character position of the table's name in the text.
+    pub table_position: usize,
+    pub alias: Option<String>,
+    /// Empty: the relation's own, in order.
+    pub columns: Vec<String>,
+    pub source: InsertSource,
+    /// Empty: no RETURNING.
+    pub returning: Vec<ast::SelectItem>,
+}
+
+#[derive(Clone, Debug)]
+pub enum InsertSource {
+    DefaultValues,
+    /// A bare VALUES; an expression may be the identifier DEFAULT.
+    Values(Vec<Vec<ast::Expr>>),
+    Query(Box<ast::Query>),
 }
 
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ pub mod engine;
 pub mod planning;
 pub mod session_context;
 pub mod sql;
+pub mod streaming;
 
 pub use engine::{Block, ColumnDescription, Engine, Execution, Outcome, Prepared, Rows, Tag};
 pub use session_context::{SessionContext, SessionHost};

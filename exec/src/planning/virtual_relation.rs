@@ -9,6 +9,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use super::types::PgType;
 use crate::session_context::SessionContext;
 use crate::sql::error::Result;
+use crate::streaming::connector::Connector;
 
 /// A read-only relation whose rows are made when it is read.
 pub trait VirtualRelation: Send + Sync {
@@ -60,4 +61,12 @@ pub struct FunctionContext<'a> {
 pub struct Registry {
     pub relations: Vec<Arc<dyn VirtualRelation>>,
     pub functions: Vec<Arc<dyn SessionFunction>>,
+    /// Foreign data wrappers.
+    pub connectors: Vec<Arc<dyn Connector>>,
+}
+
+impl Registry {
+    pub fn connector(&self, wrapper: &str) -> Option<&Arc<dyn Connector>> {
+        self.connectors.iter().find(|c| c.wrapper() == wrapper)
+    }
 }

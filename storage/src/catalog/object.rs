@@ -63,6 +63,8 @@ pub struct Column {
     /// What rows written before ADD COLUMN hold here; null when `None` (`attmissingval`).
     pub missing: Option<ConstantValue>,
     pub comment: Option<String>,
+    /// `OPTIONS (…)` of a foreign table's column.
+    pub foreign_options: BTreeMap<String, String>,
 }
 
 impl PartialEq for Column {
@@ -72,6 +74,7 @@ impl PartialEq for Column {
             && self.default == other.default
             && self.missing == other.missing
             && self.comment == other.comment
+            && self.foreign_options == other.foreign_options
     }
 }
 

@@ -27,6 +27,7 @@ fn column(id: u16, name: &str, data_type: DataType) -> Column {
         default: None,
         missing: None,
         comment: None,
+        foreign_options: Default::default(),
     }
 }
 

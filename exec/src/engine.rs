@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use alluvium_storage::{CommitTimestamp, Durability, Executor, SavepointId, Store, Transaction};
-use arrow::array::{ArrayRef, RecordBatch};
-use tokio::sync::mpsc;
+use arrow::array::ArrayRef;
 
+pub use crate::execution::{Execution, ProgressReader, ProgressSource, Ready, Rows, progress};
 use crate::planning::types::PgType;
 use crate::planning::virtual_relation::Registry;
 use crate::session_context::SessionContext;
@@ -86,76 +86,6 @@ pub enum Tag {
     Insert(u64),
     /// A fixed text: `CREATE TABLE`.
     Text(&'static str),
-}
-
-/// A result not yet begun: how to turn its batches into what the client wants is said at [`Execution::start`].
-pub struct Execution {
-    pub columns: Arc<[ColumnDescription]>,
-    pub tag: Tag,
-    pub live: bool,
-    batches: futures::stream::BoxStream<'static, Result<RecordBatch>>,
-    compute: Executor,
-}
-
-impl Execution {
-    pub fn new(
-        columns: Arc<[ColumnDescription]>,
-        tag: Tag,
-        live: bool,
-        batches: futures::stream::BoxStream<'static, Result<RecordBatch>>,
-        compute: Executor,
-    ) -> Self {
-        Self { columns, tag, live, batches, compute }
-    }
-
-    /// Runs the query and `map` on the compute thread, at most `ahead` items in front of the reader.
-    /// Dropping the [`Rows`] ends the query.
-    pub fn start<T, F>(self, ahead: usize, mut map: F) -> Rows<T>
-    where
-        T: Send + 'static,
-        F: FnMut(&RecordBatch) -> Result<T> + Send + 'static,
-    {
-        let (sender, receiver) = mpsc::channel(ahead.max(1));
-        let mut batches = self.batches;
-        self.compute.spawn(move || async move {
-            use futures::StreamExt;
-            loop {
-                let batch = tokio::select! {
-                    biased;
-                    () = sender.closed() => return,
-                    batch = batches.next() => batch,
-                };
-                let Some(batch) = batch else { return };
-                let item = batch.and_then(|b| map(&b));
-                let failed = item.is_err();
-                if sender.send(item).await.is_err() || failed {
-                    return;
-                }
-            }
-        });
-        Rows { receiver }
-    }
-}
-
-/// Items as they come; pending means that there is nothing to show now.
-pub struct Rows<T> {
-    receiver: mpsc::Receiver<Result<T>>,
-}
-
-impl<T> Rows<T> {
-    /// `None` at the end. Cancel-safe.
-    pub async fn next(&mut self) -> Option<Result<T>> {
-        self.receiver.recv().await
-    }
-
-    /// What is ready now, without waiting: `Ok(None)` = nothing yet, `Err(())` = the end.
-    pub fn try_next(&mut self) -> std::result::Result<Option<Result<T>>, ()> {
-        match self.receiver.try_recv() {
-            Ok(item) => Ok(Some(item)),
-            Err(mpsc::error::TryRecvError::Empty) => Ok(None),
-            Err(mpsc::error::TryRecvError::Disconnected) => Err(()),
-        }
-    }
 }
 
 impl Engine {

@@ -2,5 +2,9 @@
 //! Inside: config, telemetry, access ← {pgwire | pg_catalog} ← session ← node. Only `session` turns messages into
 //! calls of `exec`.
 
+pub mod access;
+pub mod config;
+pub mod node;
 pub mod pgwire;
 pub mod session;
+pub mod telemetry;

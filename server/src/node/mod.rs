@@ -1,0 +1,3 @@
+//! The node: threads and what runs on them.
+
+pub mod thread;

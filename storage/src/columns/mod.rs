@@ -18,6 +18,8 @@ mod statistics;
 mod writer;
 
 #[cfg(test)]
+mod formats_test;
+#[cfg(test)]
 pub(crate) mod samples;
 #[cfg(test)]
 mod tests;

@@ -159,6 +159,14 @@ impl MemoryRows {
         Ok(Some(unpack(wanted)?.slice(rows.start - start, rows.len())))
     }
 
+    /// All rows as one batch that is not kept: sealing reads them once and then lets them go.
+    pub(crate) fn batch_for_sealing(&self) -> Result<Option<RecordBatch>> {
+        match &self.content {
+            Content::Packed { rows, batch } if batch.get().is_none() => unpack(rows).map(Some),
+            _ => self.batch(0..self.rows()),
+        }
+    }
+
     /// Commit timestamps of these rows.
     pub(crate) fn arrived(&self, rows: Range<usize>) -> Vec<i64> {
         let mut times = Vec::with_capacity(rows.len());

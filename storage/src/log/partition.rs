@@ -14,7 +14,7 @@ use super::reader::LogView;
 use super::retention::SegmentAge;
 use super::seal::{PartitionLoad, SealJob, SealedSegment};
 use super::segment::Segment;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::ids::{ColumnId, CommitTimestamp, PartitionId, SequenceNumber};
 use crate::columns::payload::Rows;
 use crate::columns::{PackedRows, array_bytes};
@@ -93,26 +93,33 @@ impl Partition {
 
     /// As the manifest has it: segments follow each other without gap, the first begins at or before `first`;
     /// without segments the next row is `first`. TRUNCATE of the stream took rows below `truncated`.
+    /// Segments that do not fit are [`Error::Corrupted`].
     pub(crate) fn open(
         id: PartitionId,
         first: SequenceNumber,
         truncated: SequenceNumber,
         segments: Vec<Segment>,
-    ) -> Self {
+    ) -> Result<Self> {
         let mut partition = Self::new(id, first);
         partition.truncated = truncated;
         let mut sealed = Vec::with_capacity(segments.len());
         for (index, segment) in segments.into_iter().enumerate() {
             let follows = if index == 0 { segment.first <= first } else { segment.first == partition.next };
-            assert!(follows, "segment {:?} of {id} begins at {:?}", segment.id, segment.first);
+            if !follows || segment.arrived.0 < partition.last_arrived {
+                return Err(Error::Corrupted {
+                    file: segment.file.name().into(),
+                    offset: 0,
+                    reason: format!("begins with row {} instead of {}", segment.first.0, partition.next.0),
+                });
+            }
             partition.next = segment.end();
             partition.last_arrived = segment.arrived.1;
-            partition.truncates.extend(segment.truncates());
+            partition.truncates.extend(segment.truncates().filter(|t| *t >= first));
             sealed.push(Chunk::in_segment(Arc::new(segment)));
         }
         partition.next = partition.next.max(first);
         partition.sealed = Arc::new(sealed);
-        partition
+        Ok(partition)
     }
 
     pub(crate) fn id(&self) -> PartitionId {

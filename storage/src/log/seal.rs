@@ -77,7 +77,7 @@ impl SealJob {
         let identity = FileIdentity { partition: self.partition, first: Some(self.first), event_time: self.event_time };
         let mut writer = ColumnFileWriter::create(sink, identity).await?;
         for (_, memory) in &self.chunks {
-            match memory.batch(0..memory.rows())? {
+            match memory.batch_for_sealing()? {
                 Some(batch) => writer.append(&with_arrived(&batch, memory)?).await?,
                 None => {
                     debug_assert!(matches!(memory.content, Content::Truncate));

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
+use super::chunk::Chunk;
+use super::reader::LogView;
 use super::segment::Segment;
 use crate::base::error::Result;
 use crate::base::ids::{ColumnId, CommitTimestamp, PartitionId, SegmentId, SequenceNumber};
@@ -65,6 +67,19 @@ impl StagedFile {
 
     pub(crate) fn bytes(&self) -> u64 {
         self.file.size_bytes()
+    }
+
+    /// A transaction's own rows of one partition, before they have numbers: `_sn` counts from 0, `_arrived` says nothing.
+    pub(crate) fn view(partition: PartitionId, files: &[StagedFile]) -> Result<LogView> {
+        let mut chunks = Vec::with_capacity(files.len());
+        let mut end = SequenceNumber(0);
+        for file in files {
+            let segment = file.clone().numbered(end, CommitTimestamp(0))?;
+            end = segment.end();
+            chunks.push(Chunk::in_segment(Arc::new(segment)));
+        }
+        let first = SequenceNumber(0);
+        Ok(LogView::new(partition, first..end, first, Arc::new(chunks), Vec::new(), Vec::new()))
     }
 
     /// The segment it becomes when its rows are published from `first` on.

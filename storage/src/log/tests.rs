@@ -312,7 +312,7 @@ fn sealed_segments_open_again_with_their_numbers_and_truncates() {
         block_on(Segment::open(crate::columns::source::memory::MemoryFile::of(bytes), *id, partition))
     };
     let segments = files.iter().map(|f| open(f, ID).unwrap()).collect();
-    let mut again = Partition::open(ID, SequenceNumber(0), SequenceNumber(0), segments);
+    let mut again = Partition::open(ID, SequenceNumber(0), SequenceNumber(0), segments).unwrap();
     assert_eq!((again.next(), again.last_arrived()), (SequenceNumber(301), CommitTimestamp(21)));
     for at in [1, 11, 12, 21] {
         let at = CommitTimestamp(at);
@@ -322,8 +322,27 @@ fn sealed_segments_open_again_with_their_numbers_and_truncates() {
         };
         assert_eq!(read(&mut again), read(&mut partition), "{at:?}");
     }
+    let gap = vec![open(&files[0], ID).unwrap(), open(&files[2], ID).unwrap()];
+    assert!(Partition::open(ID, SequenceNumber(0), SequenceNumber(0), gap).is_err());
     let other = PartitionId { index: 3, ..ID };
     assert!(matches!(open(&files[0], other), Err(crate::Error::Corrupted { .. })));
+}
+
+#[test]
+fn staged_files_can_be_read_before_they_are_published() {
+    let relation = Arc::new(relation(RelationKind::Stream));
+    let file = |numbers: std::ops::Range<i32>| {
+        block_on(async {
+            let mut writer = StagedWriter::create(SegmentId(1), ID, None, Box::<MemorySink>::default()).await?;
+            writer.append(&rows(numbers)).await?;
+            assert!(!writer.is_full());
+            writer.finish().await
+        })
+        .unwrap()
+    };
+    let view = StagedFile::view(ID, &[file(0..100), file(100..150)]).unwrap();
+    let read: Vec<i32> = scan(&view, &relation, request(0..u64::MAX, 64)).iter().map(|r| r.1).collect();
+    assert_eq!(read, (0..150).collect::<Vec<_>>());
 }
 
 #[test]

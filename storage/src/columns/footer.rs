@@ -156,14 +156,11 @@ impl Footer {
         if xxh3_64(&archive) != tail.checksum {
             return Err(Malformed("footer checksum"));
         }
-        // The archive holds u64 values; memory that is not aligned for them is copied to some that is.
-        let archive = if archive.as_ptr().align_offset(ALIGNMENT) == 0 {
-            archive
-        } else {
-            let mut aligned = MutableBuffer::with_capacity(archive.len());
-            aligned.extend_from_slice(&archive);
-            aligned.into()
-        };
+        // Own, aligned memory of just this size: the archive lives as long as the file is open, and must not hold the
+        // read buffer that it came in, which may be part of much larger memory.
+        let mut own = MutableBuffer::with_capacity(archive.len());
+        own.extend_from_slice(&archive);
+        let archive: Buffer = own.into();
         let footer = rkyv::access::<ArchivedFooterV1, rancor::Error>(&archive)
             .map_err(|_| Malformed("footer is no valid archive"))?;
         let columns = check(footer, tail.footer_offset(file_bytes))?;

@@ -28,7 +28,7 @@ pub(crate) use column_type::{adopt, is_storable};
 pub(crate) use packed::{PACKED_ROWS_MAX, PackedRows};
 pub(crate) use page::array_bytes;
 pub(crate) use reader::{ColumnFile, ColumnScan, FileBatch};
-pub(crate) use source::{FileSink, FileSource};
+pub(crate) use source::{FileSink, FileSource, IoFuture};
 pub(crate) use writer::{ColumnFileWriter, FileIdentity, FileSummary};
 
 use arrow::datatypes::Field;

@@ -45,7 +45,7 @@ impl Chunk {
     }
 
     pub(super) fn in_segment(segment: Arc<Segment>) -> Arc<Self> {
-        let (first, rows, arrived) = (segment.first, segment.rows(), segment.arrived);
+        let (first, rows, arrived) = (segment.first(), segment.rows(), segment.arrived());
         Arc::new(Self { first, rows, arrived, memory: Weak::new(), place: OnceLock::from(Place::Segment(segment)) })
     }
 

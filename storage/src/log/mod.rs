@@ -21,5 +21,5 @@ pub(crate) use reader::{LogChanges, LogScan, LogView};
 pub(crate) use retention::{RetentionPolicy, SegmentAge, choose_drops};
 pub use scan_request::{Change, ScanColumn, ScanRequest, scan_schema};
 pub(crate) use seal::{PartitionLoad, SealJob, SealedSegment, choose_seal};
-pub(crate) use segment::Segment;
+pub(crate) use segment::{Opener, Segment, SegmentPlace};
 pub(crate) use staged::{StagedFile, StagedWriter};

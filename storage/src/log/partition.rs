@@ -104,17 +104,17 @@ impl Partition {
         partition.truncated = truncated;
         let mut sealed = Vec::with_capacity(segments.len());
         for (index, segment) in segments.into_iter().enumerate() {
-            let follows = if index == 0 { segment.first <= first } else { segment.first == partition.next };
-            if !follows || segment.arrived.0 < partition.last_arrived {
+            let follows = if index == 0 { segment.first() <= first } else { segment.first() == partition.next };
+            if !follows || segment.arrived().0 < partition.last_arrived {
                 return Err(Error::Corrupted {
-                    file: segment.file.name().into(),
+                    file: segment.place.to_string(),
                     offset: 0,
-                    reason: format!("begins with row {} instead of {}", segment.first.0, partition.next.0),
+                    reason: format!("begins with row {} instead of {}", segment.first().0, partition.next.0),
                 });
             }
             partition.next = segment.end();
-            partition.last_arrived = segment.arrived.1;
-            partition.truncates.extend(segment.truncates().filter(|t| *t >= first));
+            partition.last_arrived = segment.arrived().1;
+            partition.truncates.extend(segment.truncates().iter().copied().filter(|t| *t >= first));
             sealed.push(Chunk::in_segment(Arc::new(segment)));
         }
         partition.next = partition.next.max(first);
@@ -204,10 +204,10 @@ impl Partition {
     /// Makes the rows of a staged file visible; it must have been opened for `next()` and this commit. Costs the same
     /// for one row or a hundred million.
     pub(crate) fn publish_segment(&mut self, segment: Segment) -> Range<SequenceNumber> {
-        assert_eq!(segment.first, self.next, "a staged file is numbered by its publication");
-        let numbers = self.number(segment.rows(), segment.arrived.1);
+        assert_eq!(segment.first(), self.next, "a staged file is numbered by its publication");
+        let numbers = self.number(segment.rows(), segment.arrived().1);
         self.close_open_run();
-        self.truncates.extend(segment.truncates());
+        self.truncates.extend_from_slice(segment.truncates());
         self.tail.push_back(TailChunk { chunk: Chunk::in_segment(Arc::new(segment)), memory: None });
         self.settle_files();
         numbers
@@ -341,7 +341,7 @@ impl Partition {
     pub(crate) fn finish_seal(&mut self, sealed: SealedSegment) {
         let SealedSegment { segment, chunks } = sealed;
         assert_eq!(chunks, self.sealing, "the job that was started comes back");
-        assert_eq!(self.sealed_end(), segment.first, "segments follow each other");
+        assert_eq!(self.sealed_end(), segment.first(), "segments follow each other");
         for TailChunk { chunk, memory } in self.tail.drain(..chunks) {
             self.tail_bytes -= memory.as_ref().map_or(0, |m| m.bytes);
             chunk.move_to_segment(segment.clone());
@@ -368,7 +368,7 @@ impl Partition {
 
     /// The sealed segments, oldest first, for the choice of what to drop.
     pub(crate) fn ages(&self) -> Vec<SegmentAge> {
-        let age = |s: &Arc<Segment>| SegmentAge { end: s.end(), last_arrived: s.arrived.1, bytes: s.bytes() };
+        let age = |s: &Arc<Segment>| SegmentAge { end: s.end(), last_arrived: s.arrived().1, bytes: s.place.bytes };
         self.sealed.iter().filter_map(|c| c.segment()).map(age).collect()
     }
 

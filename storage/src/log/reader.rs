@@ -174,11 +174,11 @@ impl LogScan {
     async fn read(&mut self) -> Result<Option<StoredRows>> {
         if let Some(source) = &mut self.source {
             if let Some(batch) = source.scan.next().await? {
-                let first = SequenceNumber(source.segment.first.0 + batch.first_row);
+                let first = SequenceNumber(source.segment.first().0 + batch.first_row);
                 let mut rows = StoredRows { first, rows: batch.rows, columns: batch.columns };
                 for (column, array) in self.request.columns.iter().zip(&mut rows.columns) {
                     if *column == ScanColumn::Arrived && array.is_none() {
-                        *array = Some(arrived_array(vec![source.segment.arrived.1.0; rows.rows]));
+                        *array = Some(arrived_array(vec![source.segment.arrived().1.0; rows.rows]));
                     }
                 }
                 return Ok(Some(rows));
@@ -188,9 +188,10 @@ impl LogScan {
         let Some(chunk) = self.view.chunk_at(self.range.start) else { return Ok(None) };
         match chunk.find() {
             Found::Segment(segment) => {
-                let rows = self.range.start.0 - segment.first.0..self.range.end.min(segment.end()).0 - segment.first.0;
+                let first = segment.first().0;
+                let rows = self.range.start.0 - first..self.range.end.min(segment.end()).0 - first;
                 let ids: Vec<ColumnId> = self.request.columns.iter().map(|c| stored_column(*c)).collect();
-                let scan = segment.file.scan(&ids, rows);
+                let scan = segment.file().await?.scan(&ids, rows);
                 self.source = Some(SegmentScan { segment, scan });
                 Box::pin(self.read()).await
             }

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
 use arrow::datatypes::Schema;
 
 use super::chunk::{Chunk, Content, MemoryRows};
-use super::segment::Segment;
+use super::segment::{Segment, SegmentPlace};
 use crate::base::error::{Error, Result};
 use crate::base::ids::{ColumnId, CommitTimestamp, PartitionId, SegmentId, SequenceNumber};
 use crate::columns::{ARRIVED_COLUMN, ColumnFileWriter, FileIdentity, FileSink, column_field};
@@ -87,7 +87,8 @@ impl SealJob {
         }
         let (file, summary) = writer.finish().await?;
         assert_eq!(summary.rows, self.end.0 - self.first.0, "every row of the job is in the file");
-        let segment = Segment::of(Arc::new(file), id, self.partition, self.first, self.arrived)?;
+        let segment = Segment::opened(SegmentPlace::of_sealed(id, &file)?, Arc::new(file))?;
+        assert_eq!(segment.arrived(), self.arrived, "the file covers the job's commits");
         Ok(SealedSegment { segment: Arc::new(segment), chunks: self.chunks.len() })
     }
 }

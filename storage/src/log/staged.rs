@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 
 use super::chunk::Chunk;
 use super::reader::LogView;
-use super::segment::Segment;
+use super::segment::{Segment, SegmentPlace};
 use crate::base::error::Result;
 use crate::base::ids::{ColumnId, CommitTimestamp, PartitionId, SegmentId, SequenceNumber};
 use crate::columns::{ColumnFile, ColumnFileWriter, FileIdentity, FileSink};
@@ -84,7 +84,6 @@ impl StagedFile {
 
     /// The segment it becomes when its rows are published from `first` on.
     pub(crate) fn numbered(self, first: SequenceNumber, at: CommitTimestamp) -> Result<Segment> {
-        let partition = self.file.partition();
-        Segment::of(self.file, self.id, partition, first, (at, at))
+        Segment::opened(SegmentPlace::of_staged(self.id, &self.file, first, at), self.file)
     }
 }

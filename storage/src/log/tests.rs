@@ -2,6 +2,7 @@
 //! snapshot that is still held.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Int32Type, Int64Type, TimestampMicrosecondType};
@@ -10,9 +11,10 @@ use futures::executor::block_on;
 use super::*;
 use crate::base::ids::{ColumnId, CommitTimestamp, PartitionId, RelationId, SchemaId, SegmentId, SequenceNumber};
 use crate::catalog::{Column, ConstantValue, Relation, RelationKind, RelationOptions};
+use crate::columns::ColumnFile;
 use crate::columns::payload::Rows;
 use crate::columns::samples::{Chance, batch_of};
-use crate::columns::source::memory::MemorySink;
+use crate::columns::source::memory::{MemoryFile, MemorySink};
 
 const ID: PartitionId = PartitionId { relation: RelationId(16_400), index: 2 };
 
@@ -305,13 +307,14 @@ fn sealed_segments_open_again_with_their_numbers_and_truncates() {
         }
         let job = partition.start_seal(CommitTimestamp(i64::MAX), None).unwrap();
         let sealed = block_on(seal(job, round as u64));
-        files.push((sealed.segment.id, block_on(sealed.segment.file.read_all()).unwrap()));
+        let bytes = block_on(async { sealed.segment.file().await?.read_all().await }).unwrap();
+        files.push((sealed.segment.place, bytes));
         partition.finish_seal(sealed);
     }
-    let open = |(id, bytes): &(SegmentId, Vec<u8>), partition| {
-        block_on(Segment::open(crate::columns::source::memory::MemoryFile::of(bytes), *id, partition))
+    let open = |(place, bytes): &(SegmentPlace, Vec<u8>)| {
+        Segment::opened(*place, Arc::new(block_on(ColumnFile::open(MemoryFile::of(bytes))).unwrap()))
     };
-    let segments = files.iter().map(|f| open(f, ID).unwrap()).collect();
+    let segments = files.iter().map(|f| open(f).unwrap()).collect();
     let mut again = Partition::open(ID, SequenceNumber(0), SequenceNumber(0), segments).unwrap();
     assert_eq!((again.next(), again.last_arrived()), (SequenceNumber(301), CommitTimestamp(21)));
     for at in [1, 11, 12, 21] {
@@ -322,10 +325,44 @@ fn sealed_segments_open_again_with_their_numbers_and_truncates() {
         };
         assert_eq!(read(&mut again), read(&mut partition), "{at:?}");
     }
-    let gap = vec![open(&files[0], ID).unwrap(), open(&files[2], ID).unwrap()];
+    let gap = vec![open(&files[0]).unwrap(), open(&files[2]).unwrap()];
     assert!(Partition::open(ID, SequenceNumber(0), SequenceNumber(0), gap).is_err());
-    let other = PartitionId { index: 3, ..ID };
-    assert!(matches!(open(&files[0], other), Err(crate::Error::Corrupted { .. })));
+    let swapped = (files[0].0, files[2].1.clone());
+    assert!(matches!(open(&swapped), Err(crate::Error::Corrupted { .. })));
+}
+
+#[test]
+fn a_start_opens_no_file_that_nobody_reads() {
+    let relation = Arc::new(relation(RelationKind::Stream));
+    let mut partition = Partition::new(ID, SequenceNumber(0));
+    let opened = Arc::new(AtomicUsize::new(0));
+    let mut segments = Vec::new();
+    for round in 0..4i64 {
+        partition.publish(Rows::of(rows(0..100)).unwrap(), CommitTimestamp(2 * round + 1));
+        partition.publish(Rows::of(rows(0..100)).unwrap(), CommitTimestamp(2 * round + 2));
+        let job = partition.start_seal(CommitTimestamp(i64::MAX), None).unwrap();
+        let sealed = block_on(seal(job, round as u64));
+        let bytes = block_on(async { sealed.segment.file().await?.read_all().await }).unwrap();
+        // The last file is not the one that the manifest means.
+        let bytes = if round == 3 { bytes[64..].to_vec() } else { bytes };
+        let (place, opened) = (sealed.segment.place, opened.clone());
+        let opener: Opener = Box::new(move || {
+            opened.fetch_add(1, Ordering::Relaxed);
+            let file = MemoryFile::of(&bytes);
+            Box::pin(async move { Ok(file) })
+        });
+        segments.push(Segment::unopened(place, opener));
+        partition.finish_seal(sealed);
+    }
+    let mut again = Partition::open(ID, SequenceNumber(0), SequenceNumber(0), segments).unwrap();
+    let view = again.pin(CommitTimestamp(9), again.next());
+    assert_eq!((view.end(), opened.load(Ordering::Relaxed)), (SequenceNumber(800), 0));
+    assert_eq!(scan(&view, &relation, request(250..260, 64)).len(), 10);
+    assert_eq!(block_on(again.end_at(CommitTimestamp(3)).resolve()).unwrap(), SequenceNumber(300));
+    assert_eq!(opened.load(Ordering::Relaxed), 1);
+    let mut damaged = view.scan(&relation, request(500..700, 1_000));
+    assert_eq!(block_on(damaged.next()).unwrap().unwrap().num_rows(), 100);
+    assert!(matches!(block_on(damaged.next()), Err(crate::Error::Corrupted { .. })));
 }
 
 #[test]

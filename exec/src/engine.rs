@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
+use alluvium_storage::catalog::Catalog;
 use alluvium_storage::{CommitTimestamp, Durability, Executor, SavepointId, Store, Transaction};
 use arrow::array::ArrayRef;
 
+use crate::ddl::Notices;
 pub use crate::execution::{Execution, ProgressReader, ProgressSource, Ready, Rows, progress};
 use crate::planning::types::PgType;
 use crate::planning::virtual_relation::Registry;
@@ -54,9 +56,16 @@ pub struct Block {
     /// One snapshot for the block (REPEATABLE READ), or one for each statement (`None`).
     pub snapshot: Option<CommitTimestamp>,
     pub read_only: bool,
+    /// What statements of the block had to say beside their results; the session takes and sends them.
+    pub notices: Notices,
 }
 
 impl Block {
+    /// The catalog with the block's own edits.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.transaction.catalog()
+    }
+
     pub fn savepoint(&mut self) -> SavepointId {
         self.transaction.savepoint()
     }
@@ -82,6 +91,8 @@ pub enum Outcome {
 pub enum Tag {
     /// `SELECT n`, n counted by who sends the rows.
     Select,
+    /// `SELECT n` of CREATE TABLE AS, n already known.
+    Selected(u64),
     /// `INSERT 0 n`.
     Insert(u64),
     /// A fixed text: `CREATE TABLE`.
@@ -108,7 +119,12 @@ impl Engine {
     }
 
     pub fn begin(&self, session: &SessionContext) -> Block {
-        Block { transaction: self.inner.store.begin(session.home), snapshot: None, read_only: false }
+        Block {
+            transaction: self.inner.store.begin(session.home),
+            snapshot: None,
+            read_only: false,
+            notices: Notices::default(),
+        }
     }
 
     /// The statements of a simple query's text. An empty text has none.

@@ -16,7 +16,7 @@ mod store;
 mod transaction;
 
 pub use base::error::{Error, Result};
-pub use base::ids::{ColumnId, CommitTimestamp, PartitionId, RelationId, SchemaId, SequenceNumber, ShardId};
+pub use base::ids::{ColumnId, CommitTimestamp, PartitionId, RelationId, SchemaId, SequenceNumber, ServerId, ShardId};
 pub use base::spawn::Executor;
 pub use log::{Change, ScanColumn, ScanRequest, scan_schema};
 pub use read_view::{ChangeScan, PartitionScan, PartitionView, ReadView};

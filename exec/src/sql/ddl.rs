@@ -127,6 +127,8 @@ pub struct ColumnDefinition {
     pub type_position: usize,
     pub not_null: bool,
     pub default: Option<DefaultDefinition>,
+    /// `OPTIONS (…)` of a foreign table's column.
+    pub foreign_options: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug)]

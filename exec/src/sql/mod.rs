@@ -8,4 +8,4 @@ mod source;
 pub mod statement;
 pub mod units;
 
-pub use parser::{parse, parse_expression, parse_query};
+pub use parser::{is_reserved, parse, parse_expression, parse_query};

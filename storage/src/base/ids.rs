@@ -14,6 +14,10 @@ pub struct ColumnId(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct SchemaId(pub u32);
 
+/// A foreign server's OID.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ServerId(pub u32);
+
 /// A core of this run. Partitions belong to directories, not to cores: another run may have other shards.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ShardId(pub u16);

@@ -5,6 +5,6 @@ mod object;
 mod snapshot;
 
 pub use object::{
-    Column, ConstantValue, ForeignSource, Relation, RelationKind, RelationOptions, Retention, Schema, Watermark,
+    Column, ConstantValue, ForeignSource, Relation, RelationKind, RelationOptions, Retention, Schema, Server, Watermark,
 };
 pub use snapshot::{Catalog, CatalogEdit};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
-use crate::base::ids::{ColumnId, RelationId, SchemaId};
+use crate::base::ids::{ColumnId, RelationId, SchemaId, ServerId};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
@@ -129,11 +129,25 @@ impl Default for RelationOptions {
     }
 }
 
+/// A foreign server: `CREATE SERVER`. Its name is unique in the database.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// An OID from the same source as relations'.
+    pub id: ServerId,
+    pub name: String,
+    pub owner: String,
+    /// The foreign data wrapper's name: `generator`.
+    pub wrapper: String,
+    pub options: BTreeMap<String, String>,
+}
+
 /// Where a foreign table's rows come from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForeignSource {
+    pub server: ServerId,
     /// The foreign data wrapper's name: `generator`.
     pub wrapper: String,
+    /// The server's options, overridden by the table's.
     pub options: BTreeMap<String, String>,
 }
 

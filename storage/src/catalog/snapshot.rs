@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::object::{Relation, Schema};
+use super::object::{Relation, Schema, Server};
 use crate::base::error::{Error, Result};
-use crate::base::ids::{RelationId, SchemaId};
+use crate::base::ids::{RelationId, SchemaId, ServerId};
 
 /// OIDs below this are PostgreSQL's own and those of built-in objects.
 pub const FIRST_USER_OID: u32 = 16_384;
@@ -18,6 +18,7 @@ pub struct Catalog {
     pub next_oid: u32,
     schemas: BTreeMap<SchemaId, Arc<Schema>>,
     relations: BTreeMap<RelationId, Arc<Relation>>,
+    servers: BTreeMap<ServerId, Arc<Server>>,
 }
 
 /// One change; a transaction's edits take effect together.
@@ -28,6 +29,9 @@ pub enum CatalogEdit {
     /// Adds the relation, or replaces the one of the same id.
     PutRelation(Box<Relation>),
     DropRelation(RelationId),
+    /// Adds the foreign server, or replaces the one of the same id.
+    PutServer(Server),
+    DropServer(ServerId),
 }
 
 impl Default for Catalog {
@@ -38,6 +42,7 @@ impl Default for Catalog {
             next_oid: FIRST_USER_OID,
             schemas: BTreeMap::from([(PUBLIC_SCHEMA, Arc::new(public))]),
             relations: BTreeMap::new(),
+            servers: BTreeMap::new(),
         }
     }
 }
@@ -65,6 +70,18 @@ impl Catalog {
 
     pub fn relation_by_name(&self, schema: SchemaId, name: &str) -> Option<&Arc<Relation>> {
         self.relations.values().find(|r| r.schema == schema && r.name == name)
+    }
+
+    pub fn servers(&self) -> impl Iterator<Item = &Arc<Server>> {
+        self.servers.values()
+    }
+
+    pub fn server(&self, id: ServerId) -> Option<&Arc<Server>> {
+        self.servers.get(&id)
+    }
+
+    pub fn server_by_name(&self, name: &str) -> Option<&Arc<Server>> {
+        self.servers.values().find(|s| s.name == name)
     }
 
     /// The next version. Names are checked here, so a published catalog never holds two relations of one name.
@@ -95,6 +112,16 @@ impl Catalog {
             }
             CatalogEdit::DropRelation(id) => {
                 next.relations.remove(id).ok_or_else(|| Error::Undefined { what: format!("relation {}", id.0) })?;
+            }
+            CatalogEdit::PutServer(server) => {
+                if self.servers.values().any(|s| s.name == server.name && s.id != server.id) {
+                    return Err(Error::Duplicate { what: format!("server \"{}\"", server.name) });
+                }
+                next.next_oid = next.next_oid.max(server.id.0.saturating_add(1));
+                next.servers.insert(server.id, Arc::new(server.clone()));
+            }
+            CatalogEdit::DropServer(id) => {
+                next.servers.remove(id).ok_or_else(|| Error::Undefined { what: format!("server {}", id.0) })?;
             }
         }
         Ok(next)

@@ -249,8 +249,14 @@ impl StatementParser<'_, '_> {
         if !matches!(self.peek(), Some(Token::Word(_))) {
             return Err(self.fail());
         }
-        let mut column =
-            ColumnDefinition { name, data_type: self.data_type()?, type_position, not_null: false, default: None };
+        let mut column = ColumnDefinition {
+            name,
+            data_type: self.data_type()?,
+            type_position,
+            not_null: false,
+            default: None,
+            foreign_options: Vec::new(),
+        };
         let mut null = false;
         loop {
             if self.is_word("constraint") {
@@ -284,8 +290,8 @@ impl StatementParser<'_, '_> {
                         "Text is ordered by its bytes: use COLLATE \"C\".",
                     ));
                 }
-            } else if self.eat("options") {
-                return Err(refused::refuse("OPTIONS of a column", ""));
+            } else if self.is_word("options") {
+                column.foreign_options = self.sql_med_options()?;
             } else if self.is_word("generated") {
                 return Err(generated("GENERATED"));
             } else if self.is_any(&["storage", "compression"]) {

@@ -408,6 +408,11 @@ fn quoted(name: &str) -> ast::Ident {
     ast::Ident::with_quote('"', name)
 }
 
+/// Whether PostgreSQL takes the word as a name only in quotes.
+pub fn is_reserved(word: &str) -> bool {
+    RESERVED.contains(&word) || TYPE_OR_FUNCTION_NAME.contains(&word)
+}
+
 /// PostgreSQL 15's reserved words.
 const RESERVED: &[&str] = &[
     "all",

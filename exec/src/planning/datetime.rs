@@ -1008,3 +1008,54 @@ pub fn bin(stride: IntervalMonthDayNano, us: i64, origin: i64) -> Result<i64> {
     let since = us.checked_sub(origin).ok_or_else(|| out_of_range("timestamp"))?;
     Ok(origin + since.div_euclid(step) * step)
 }
+
+/// Divided with what months and days leave over carried down, as PostgreSQL does.
+pub fn divide_interval(v: IntervalMonthDayNano, by: f64) -> Result<IntervalMonthDayNano> {
+    scale_interval(v, 1.0 / by, by)
+}
+
+pub fn multiply_interval(v: IntervalMonthDayNano, by: f64) -> Result<IntervalMonthDayNano> {
+    scale_interval(v, by, 0.0)
+}
+
+/// `divisor` of zero: multiply by `factor`.
+fn scale_interval(v: IntervalMonthDayNano, factor: f64, divisor: f64) -> Result<IntervalMonthDayNano> {
+    let scaled = |n: f64| if divisor == 0.0 { n * factor } else { n / divisor };
+    let clean = |n: f64| (n * 1e6).round() / 1e6;
+    let months = scaled(f64::from(v.months));
+    let days = scaled(f64::from(v.days));
+    if !months.is_finite() || months.abs() > f64::from(i32::MAX) || days.abs() > f64::from(i32::MAX) {
+        return Err(out_of_range("interval"));
+    }
+    let month_days = clean(months.fract() * 30.0);
+    let mut whole_days = days.trunc() + month_days.trunc();
+    let mut seconds = clean((days.fract() + month_days.fract()) * 86_400.0);
+    if seconds.abs() >= 86_400.0 {
+        whole_days += (seconds / 86_400.0).trunc();
+        seconds %= 86_400.0;
+    }
+    let us = (scaled((v.nanoseconds / 1000) as f64) + seconds * 1e6).round();
+    if us.abs() > 9.2e15 {
+        return Err(out_of_range("interval"));
+    }
+    Ok(IntervalMonthDayNano::new(months.trunc() as i32, whole_days as i32, us as i64 * 1000))
+}
+
+/// The interval `share` of the way from `a` to `b`.
+pub fn interpolate(a: IntervalMonthDayNano, b: IntervalMonthDayNano, share: f64) -> Result<IntervalMonthDayNano> {
+    let step = multiply_interval(subtract_intervals(b, a)?, share)?;
+    add_intervals(a, step)
+}
+
+pub fn add_intervals(a: IntervalMonthDayNano, b: IntervalMonthDayNano) -> Result<IntervalMonthDayNano> {
+    let overflow = || out_of_range("interval");
+    Ok(IntervalMonthDayNano::new(
+        a.months.checked_add(b.months).ok_or_else(overflow)?,
+        a.days.checked_add(b.days).ok_or_else(overflow)?,
+        a.nanoseconds.checked_add(b.nanoseconds).ok_or_else(overflow)?,
+    ))
+}
+
+pub fn subtract_intervals(a: IntervalMonthDayNano, b: IntervalMonthDayNano) -> Result<IntervalMonthDayNano> {
+    add_intervals(a, negate_interval(b))
+}

@@ -125,6 +125,12 @@ impl SqlError {
         self
     }
 
+    /// The same error in other words.
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.0.message = message.into();
+        self
+    }
+
     pub fn position(mut self, position: usize) -> Self {
         self.0.position = Some(position);
         self

@@ -1,6 +1,7 @@
 //! The meaning of queries: text to plan, plan to rows, over the past or followed for ever.
 //! Never sockets, never file names. DataFusion stays behind `planning` and `batch`.
 
+pub mod batch;
 pub mod ddl;
 pub mod engine;
 pub mod execution;

@@ -15,8 +15,8 @@ use datafusion::common::{DFSchema, DFSchemaRef, Result as DfResult, ScalarValue,
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    UserDefinedLogicalNode, UserDefinedLogicalNodeCore, Volatility,
+    ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, UserDefinedLogicalNode,
+    UserDefinedLogicalNodeCore, Volatility,
 };
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, reset_plan_states};
@@ -180,8 +180,7 @@ pub struct Apply {
 
 impl Apply {
     pub fn columns(input: LogicalPlan, inner: Vec<(Inner, String)>) -> DfResult<LogicalPlan> {
-        let mut fields: Vec<_> =
-            input.schema().iter().map(|(q, f)| (q.cloned(), f.clone())).collect();
+        let mut fields: Vec<_> = input.schema().iter().map(|(q, f)| (q.cloned(), f.clone())).collect();
         for (one, name) in &inner {
             let field = one.marker.returns.as_ref().clone().with_name(name.clone()).with_nullable(true);
             fields.push((None, Arc::new(field)));
@@ -193,8 +192,7 @@ impl Apply {
     }
 
     pub fn lateral(input: LogicalPlan, inner: Inner, outer: bool) -> DfResult<LogicalPlan> {
-        let mut fields: Vec<_> =
-            input.schema().iter().map(|(q, f)| (q.cloned(), f.clone())).collect();
+        let mut fields: Vec<_> = input.schema().iter().map(|(q, f)| (q.cloned(), f.clone())).collect();
         for (q, f) in inner.marker.plan.schema().iter() {
             fields.push((q.cloned(), Arc::new(f.as_ref().clone().with_nullable(true))));
         }
@@ -206,7 +204,7 @@ impl Apply {
 
 impl fmt::Debug for Apply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.fmt_for_explain(f)
+        UserDefinedLogicalNodeCore::fmt_for_explain(self, f)
     }
 }
 
@@ -257,10 +255,7 @@ impl UserDefinedLogicalNodeCore for Apply {
         let inner = self
             .inner
             .iter()
-            .map(|i| Inner {
-                marker: i.marker.clone(),
-                arguments: exprs.by_ref().take(i.arguments.len()).collect(),
-            })
+            .map(|i| Inner { marker: i.marker.clone(), arguments: exprs.by_ref().take(i.arguments.len()).collect() })
             .collect();
         let own = self.schema.iter().skip(self.input.schema().fields().len());
         let fields: Vec<_> = input.schema().iter().chain(own).map(|(q, f)| (q.cloned(), f.clone())).collect();
@@ -281,7 +276,7 @@ impl ExtensionPlanner for ApplyPlanner {
         _: &[&LogicalPlan],
         physical_inputs: &[Arc<dyn ExecutionPlan>],
         session: &dyn datafusion::catalog::Session,
-        _: &PhysicalPlanningContext,
+        context: &PhysicalPlanningContext,
     ) -> DfResult<Option<Arc<dyn ExecutionPlan>>> {
         let Some(apply) = node.as_any().downcast_ref::<Apply>() else { return Ok(None) };
         let mut inner = Vec::with_capacity(apply.inner.len());
@@ -290,7 +285,7 @@ impl ExtensionPlanner for ApplyPlanner {
             let arguments = one
                 .arguments
                 .iter()
-                .map(|e| planner.create_physical_expr(e, apply.input.schema(), session))
+                .map(|e| planner.create_physical_expr(e, apply.input.schema(), session, context))
                 .collect::<DfResult<Vec<_>>>()?;
             inner.push(Arc::new(InnerExec {
                 kind: one.marker.kind,
@@ -367,7 +362,10 @@ impl ExecutionPlan for ApplyExec {
         // The inner plan reads one outer row at a time, so the loop is one.
         datafusion::physical_plan::InputDistributionRequirements::new(vec![Distribution::SinglePartition])
     }
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let Some(input) = children.pop() else { return internal_err!("ApplyExec has one input") };
         Ok(Arc::new(Self::new(input, self.inner.clone(), self.shape, self.schema.clone())))
     }
@@ -414,8 +412,7 @@ impl InnerExec {
         rows_max: usize,
         context: &Arc<TaskContext>,
     ) -> DfResult<Vec<RecordBatch>> {
-        let values =
-            arguments.iter().map(|a| ScalarValue::try_from_array(a, row)).collect::<DfResult<Vec<_>>>()?;
+        let values = arguments.iter().map(|a| ScalarValue::try_from_array(a, row)).collect::<DfResult<Vec<_>>>()?;
         self.cell.set(values);
         let plan = reset_plan_states(self.plan.clone())?;
         let mut batches = Vec::new();
@@ -523,8 +520,7 @@ async fn lateral(
         }
         if outer && owners.len() == before {
             owners.push(row as u32);
-            let nulls =
-                nullable.fields().iter().map(|f| arrow::array::new_null_array(f.data_type(), 1)).collect();
+            let nulls = nullable.fields().iter().map(|f| arrow::array::new_null_array(f.data_type(), 1)).collect();
             let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(1));
             parts.push(RecordBatch::try_new_with_options(nullable.clone(), nulls, &options)?);
         }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int16Array, Int32Array, Int64Array,
-    ListArray, StringArray, UInt32Array, new_null_array,
+    Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int16Array, Int32Array, Int64Array, ListArray,
+    StringArray, UInt32Array, new_null_array,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, IntervalMonthDayNano};
@@ -134,14 +134,18 @@ pub fn cast_array(array: &ArrayRef, from: PgType, to: PgType, explicit: bool, mo
         return parse_array(k::Txt::down(array)?, to, moment);
     }
     match to.oid {
-        oid::INT2 => Ok(Arc::new(Int16Array::from(integers(array, from, i64::from(i16::MIN), i64::from(i16::MAX), "smallint")?
-            .into_iter()
-            .map(|v| v.map(|v| v as i16))
-            .collect::<Vec<_>>()))),
-        oid::INT4 => Ok(Arc::new(Int32Array::from(integers(array, from, i64::from(i32::MIN), i64::from(i32::MAX), "integer")?
-            .into_iter()
-            .map(|v| v.map(|v| v as i32))
-            .collect::<Vec<_>>()))),
+        oid::INT2 => Ok(Arc::new(Int16Array::from(
+            integers(array, from, i64::from(i16::MIN), i64::from(i16::MAX), "smallint")?
+                .into_iter()
+                .map(|v| v.map(|v| v as i16))
+                .collect::<Vec<_>>(),
+        ))),
+        oid::INT4 => Ok(Arc::new(Int32Array::from(
+            integers(array, from, i64::from(i32::MIN), i64::from(i32::MAX), "integer")?
+                .into_iter()
+                .map(|v| v.map(|v| v as i32))
+                .collect::<Vec<_>>(),
+        ))),
         oid::INT8 => Ok(Arc::new(Int64Array::from(integers(array, from, i64::MIN, i64::MAX, "bigint")?))),
         oid::OID | oid::XID | oid::CID => oids(array, from),
         t if is_oid_alias(t) => oids(array, from),
@@ -258,9 +262,10 @@ pub fn numerics(array: &ArrayRef, from: PgType) -> Result<Vec<Option<Decimal>>> 
             .iter()
             .map(|v| v.map(|v| Decimal::from_f64(f64::from(v), 6)).transpose())
             .collect::<Result<_>>()?,
-        DataType::Float64 => {
-            k::F8::down(array)?.iter().map(|v| v.map(|v| Decimal::from_f64(v, 15)).transpose()).collect::<Result<_>>()?
-        }
+        DataType::Float64 => k::F8::down(array)?
+            .iter()
+            .map(|v| v.map(|v| Decimal::from_f64(v, 15)).transpose())
+            .collect::<Result<_>>()?,
         DataType::Decimal128(..) | DataType::Decimal256(..) => {
             let a = NumArray::new(array)?;
             (0..array.len()).map(|i| (!a.is_null(i)).then(|| a.value(i))).collect()
@@ -291,9 +296,9 @@ fn times(array: &ArrayRef, from: PgType, to: PgType, moment: Moment) -> Result<A
     let date_us = |d: i32| match d {
         datetime::DATE_INFINITY => Ok(i64::MAX),
         datetime::DATE_MINUS_INFINITY => Ok(i64::MIN),
-        _ => i64::from(d).checked_mul(DAY_US).ok_or_else(|| {
-            SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "date out of range for timestamp")
-        }),
+        _ => i64::from(d)
+            .checked_mul(DAY_US)
+            .ok_or_else(|| SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "date out of range for timestamp")),
     };
     let us_date = |us: i64| match us {
         i64::MAX => Ok(datetime::DATE_INFINITY),
@@ -479,7 +484,8 @@ fn list_text(array: &ArrayRef, from: PgType, moment: Moment) -> Result<StringArr
     let nested = matches!(list.value_type(), DataType::List(_));
     let vector = matches!(from.oid, oid::INT2VECTOR | oid::OIDVECTOR);
     let element = PgType { oid: element_of(from.oid).unwrap_or(oid::TEXT), modifier: from.modifier };
-    let values = if nested { list_text(list.values(), from, moment)? } else { text_of(list.values(), element, moment)? };
+    let values =
+        if nested { list_text(list.values(), from, moment)? } else { text_of(list.values(), element, moment)? };
     let is_bool = element.oid == oid::BOOL;
     let mut out = Vec::with_capacity(list.len());
     for row in 0..list.len() {
@@ -569,9 +575,10 @@ pub fn parse_array(text: &StringArray, to: PgType, moment: Moment) -> Result<Arr
         oid::JSONB => parse_each::<k::Txt>(text, super::json::canonical),
         t if is_text(t) => fit_text(text, to, false),
         oid::INT2VECTOR | oid::OIDVECTOR => {
-            let spaced: StringArray =
-                text.iter().map(|t| t.map(|t| format!("{{{}}}", t.split_whitespace().collect::<Vec<_>>().join(","))))
-                    .collect();
+            let spaced: StringArray = text
+                .iter()
+                .map(|t| t.map(|t| format!("{{{}}}", t.split_whitespace().collect::<Vec<_>>().join(","))))
+                .collect();
             parse_list(&spaced, to, moment)
         }
         t if element_of(t).is_some() => parse_list(text, to, moment),
@@ -705,9 +712,7 @@ pub fn parse_bytea(text: &str) -> Result<Vec<u8>> {
             out.push(b'\\');
             i += 2;
         } else {
-            let octal = bytes.get(i + 1..i + 4).filter(|d| {
-                d.iter().all(|b| (b'0'..=b'7').contains(b)) && d[0] <= b'3'
-            });
+            let octal = bytes.get(i + 1..i + 4).filter(|d| d.iter().all(|b| (b'0'..=b'7').contains(b)) && d[0] <= b'3');
             let d = octal.ok_or_else(|| {
                 SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type bytea")
             })?;
@@ -798,4 +803,3 @@ pub fn parse_elements(text: &str, out: &mut Vec<Option<String>>) -> Result<()> {
     }
     Ok(())
 }
-

@@ -43,11 +43,9 @@ pub fn from_datafusion(error: &DataFusionError) -> SqlError {
             None => SqlError::new(SqlState::INTERNAL_ERROR, error.to_string()),
         },
         E::ArrowError(inner, _) => from_arrow(inner),
-        E::ResourcesExhausted(detail) => {
-            SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory").detail(detail.clone()).hint(
-                "The query needs more memory than one query may use; select fewer rows, columns or groups.",
-            )
-        }
+        E::ResourcesExhausted(detail) => SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory")
+            .detail(detail.clone())
+            .hint("The query needs more memory than one query may use; select fewer rows, columns or groups."),
         E::IoError(inner) => SqlError::new(SqlState::IO_ERROR, inner.to_string()),
         E::NotImplemented(what) => SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, first_line(what)),
         E::SchemaError(inner, _) => from_schema(inner),

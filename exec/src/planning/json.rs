@@ -177,16 +177,14 @@ pub fn texts(array: &ArrayRef, from: PgType, moment: Moment, jsonb: bool) -> Res
     if let DataType::List(_) = array.data_type() {
         let list = k::List::down(array)?;
         let nested = matches!(list.value_type(), DataType::List(_));
-        let item =
-            if nested { from } else { PgType { oid: element_of(from.oid).unwrap_or(oid::TEXT), modifier: -1 } };
+        let item = if nested { from } else { PgType { oid: element_of(from.oid).unwrap_or(oid::TEXT), modifier: -1 } };
         let values = texts(list.values(), item, moment, jsonb)?;
         let separator = if jsonb { ", " } else { "," };
         return Ok((0..list.len())
             .map(|row| {
                 (!list.is_null(row)).then(|| {
                     let range = list.value_offsets()[row] as usize..list.value_offsets()[row + 1] as usize;
-                    let parts: Vec<&str> =
-                        values[range].iter().map(|v| v.as_deref().unwrap_or("null")).collect();
+                    let parts: Vec<&str> = values[range].iter().map(|v| v.as_deref().unwrap_or("null")).collect();
                     format!("[{}]", parts.join(separator))
                 })
             })
@@ -215,7 +213,11 @@ pub fn texts(array: &ArrayRef, from: PgType, moment: Moment, jsonb: bool) -> Res
                 oid::JSON if !jsonb => t.to_owned(),
                 oid::JSON | oid::JSONB => canonical(t).unwrap_or_else(|_| t.to_owned()),
                 _ if plain && !t.contains(['N', 'I']) => {
-                    if jsonb && t.contains('e') { canonical(t).unwrap_or_else(|_| t.to_owned()) } else { t.to_owned() }
+                    if jsonb && t.contains('e') {
+                        canonical(t).unwrap_or_else(|_| t.to_owned())
+                    } else {
+                        t.to_owned()
+                    }
                 }
                 _ => {
                     let mut out = String::new();

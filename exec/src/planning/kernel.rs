@@ -117,8 +117,7 @@ impl ScalarUDFImpl for Kernel {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
-        let constant =
-            !args.args.is_empty() && args.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
+        let constant = !args.args.is_empty() && args.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
         let rows = if constant { 1 } else { args.number_rows };
         let arrays: Vec<ArrayRef> =
             args.args.into_iter().map(|a| a.into_array(rows)).collect::<DfResult<Vec<ArrayRef>>>()?;
@@ -375,9 +374,8 @@ impl Cell for Num {
         Decimal { digits: array.value(row), scale: array.scale() as u8 }
     }
     fn build(values: Vec<Option<Decimal>>) -> ArrayRef {
-        build_numeric(values, &super::types::NUMERIC_ANY).unwrap_or_else(|_| {
-            arrow::array::new_null_array(&super::types::NUMERIC_ANY, 0)
-        })
+        build_numeric(values, &super::types::NUMERIC_ANY)
+            .unwrap_or_else(|_| arrow::array::new_null_array(&super::types::NUMERIC_ANY, 0))
     }
 }
 
@@ -388,7 +386,13 @@ pub fn ok<T>(value: T) -> Result<Option<T>> {
 
 /// A strict kernel written for one row: `kernel!(|a: Txt, n: I4| -> Txt { ok(…) })`. Null in, null out.
 macro_rules! kernel {
-    (|$($name:ident : $cell:ident),*| -> $out:ident $body:block) => {{
+    (|| -> $out:ident $body:block) => {
+        $crate::planning::kernel::kernel!(@ [] $out $body)
+    };
+    (|$($name:ident : $cell:ident),+| -> $out:ident $body:block) => {
+        $crate::planning::kernel::kernel!(@ [$($name: $cell),+] $out $body)
+    };
+    (@ [$($name:ident : $cell:ident),*] $out:ident $body:block) => {{
         let run: $crate::planning::kernel::KernelFn = std::sync::Arc::new(
             move |arguments: &[arrow::array::ArrayRef], rows: usize| {
                 #[allow(unused_imports)]

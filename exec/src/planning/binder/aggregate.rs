@@ -21,11 +21,46 @@ use crate::planning::types::{NUMERIC_ANY, PgType, array_of, element_of, oid, typ
 use crate::sql::error::{Result, SqlError, SqlState};
 
 const AGGREGATES: &[&str] = &[
-    "count", "sum", "avg", "min", "max", "array_agg", "string_agg", "bool_and", "bool_or", "every", "stddev",
-    "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop", "corr", "covar_pop", "covar_samp", "bit_and",
-    "bit_or", "bit_xor", "json_agg", "jsonb_agg", "json_object_agg", "jsonb_object_agg", "percentile_cont",
-    "percentile_disc", "mode", "regr_slope", "regr_intercept", "regr_count", "regr_r2", "regr_avgx", "regr_avgy",
-    "regr_sxx", "regr_syy", "regr_sxy", "grouping", "any_value",
+    "count",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "array_agg",
+    "string_agg",
+    "bool_and",
+    "bool_or",
+    "every",
+    "stddev",
+    "stddev_samp",
+    "stddev_pop",
+    "variance",
+    "var_samp",
+    "var_pop",
+    "corr",
+    "covar_pop",
+    "covar_samp",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "json_agg",
+    "jsonb_agg",
+    "json_object_agg",
+    "jsonb_object_agg",
+    "percentile_cont",
+    "percentile_disc",
+    "mode",
+    "regr_slope",
+    "regr_intercept",
+    "regr_count",
+    "regr_r2",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_sxx",
+    "regr_syy",
+    "regr_sxy",
+    "grouping",
+    "any_value",
 ];
 
 pub(super) fn is_aggregate(name: &str) -> bool {
@@ -115,8 +150,7 @@ impl Binder<'_> {
         arguments: &Arguments<'_>,
         inner: &Block,
     ) -> Result<(Vec<Bound>, Shape)> {
-        let bounds =
-            arguments.expressions.iter().map(|e| self.expression(e, inner)).collect::<Result<Vec<_>>>()?;
+        let bounds = arguments.expressions.iter().map(|e| self.expression(e, inner)).collect::<Result<Vec<_>>>()?;
         let filter = match &call.filter {
             Some(filter) => Some(Box::new(self.condition(filter, inner, "FILTER")?)),
             None => None,
@@ -131,7 +165,8 @@ impl Binder<'_> {
             ordered.push(bound.clone());
             order_by.push(sort_expr(bound, &item.options));
         }
-        let shape = Shape { distinct: arguments.distinct, filter, order_by, ordered, star: arguments.star, within_group };
+        let shape =
+            Shape { distinct: arguments.distinct, filter, order_by, ordered, star: arguments.star, within_group };
         Ok((bounds, shape))
     }
 
@@ -203,8 +238,11 @@ impl Binder<'_> {
                         Ok(self.finish("avg", list, PgType::of(oid::INTERVAL), interval_sum(true)))
                     }
                     t if is_integer(t) || t == oid::NUMERIC => {
-                        let count =
-                            plain(shape.unordered(df::count::count_udaf(), vec![b.expr.clone()]), oid::INT8, DataType::Int64)?;
+                        let count = plain(
+                            shape.unordered(df::count::count_udaf(), vec![b.expr.clone()]),
+                            oid::INT8,
+                            DataType::Int64,
+                        )?;
                         let sum = self.aggregate_over("sum", vec![b], shape, "aggregate")?;
                         let sum = as_type(sum, oid::NUMERIC)?;
                         let count = as_type(count, oid::NUMERIC)?;
@@ -235,7 +273,11 @@ impl Binder<'_> {
                     }
                     _ => {
                         let expr = shape.unordered(function, vec![b.expr]);
-                        Ok(Bound { expr, ty: PgType { oid: b.ty.oid, modifier: b.ty.modifier }, data_type: b.data_type })
+                        Ok(Bound {
+                            expr,
+                            ty: PgType { oid: b.ty.oid, modifier: b.ty.modifier },
+                            data_type: b.data_type,
+                        })
                     }
                 }
             }
@@ -249,7 +291,10 @@ impl Binder<'_> {
                 if array_of(b.ty.oid).is_none() {
                     return Err(SqlError::new(
                         SqlState::UNDEFINED_OBJECT,
-                        format!("could not find array type for data type {}", crate::planning::types::format_type(b.ty)),
+                        format!(
+                            "could not find array type for data type {}",
+                            crate::planning::types::format_type(b.ty)
+                        ),
                     ));
                 }
                 Ok(shape.collect(&b))
@@ -284,11 +329,8 @@ impl Binder<'_> {
                 if b.ty.oid != oid::BOOL {
                     return Err(missing());
                 }
-                let function = if name == "bool_or" {
-                    df::bool_and_or::bool_or_udaf()
-                } else {
-                    df::bool_and_or::bool_and_udaf()
-                };
+                let function =
+                    if name == "bool_or" { df::bool_and_or::bool_or_udaf() } else { df::bool_and_or::bool_and_udaf() };
                 plain(shape.unordered(function, vec![b.expr]), oid::BOOL, DataType::Boolean)
             }
             "bit_and" | "bit_or" | "bit_xor" => {
@@ -352,8 +394,7 @@ impl Binder<'_> {
                 let (keys, values) = (shape.collect(&key), shape.collect(&value));
                 let returns = Arc::new(typed_field(name, DataType::Utf8, t));
                 let identity = format!("{name}_final({})", value.ty.oid);
-                let expr =
-                    Kernel::call(name, identity, returns, Volatility::Stable, run, vec![keys.expr, values.expr]);
+                let expr = Kernel::call(name, identity, returns, Volatility::Stable, run, vec![keys.expr, values.expr]);
                 Ok(Bound { expr, ty: t, data_type: DataType::Utf8 })
             }
             "mode" | "percentile_cont" | "percentile_disc" => self.ordered_set(name, given, shape, &missing),

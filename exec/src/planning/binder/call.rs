@@ -24,9 +24,8 @@ pub(super) struct Arguments<'q> {
 
 pub(super) fn undefined_function(name: &str, types: &[PgType]) -> SqlError {
     let list: Vec<String> = types.iter().map(|t| format_type(PgType::of(t.oid))).collect();
-    SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {name}({}) does not exist", list.join(", "))).hint(
-        "No function matches the given name and argument types. You might need to add explicit type casts.",
-    )
+    SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {name}({}) does not exist", list.join(", ")))
+        .hint("No function matches the given name and argument types. You might need to add explicit type casts.")
 }
 
 fn arguments<'q>(call: &'q ast::Function) -> Result<Arguments<'q>> {
@@ -111,8 +110,7 @@ impl Binder<'_> {
         if arguments.star {
             return Err(undefined_function(name, &[]));
         }
-        let given =
-            arguments.expressions.iter().map(|e| self.expression(e, block)).collect::<Result<Vec<_>>>()?;
+        let given = arguments.expressions.iter().map(|e| self.expression(e, block)).collect::<Result<Vec<_>>>()?;
         match name {
             "coalesce" => return self.coalesce(given),
             "nullif" => return self.null_if(given),
@@ -120,7 +118,9 @@ impl Binder<'_> {
             _ => {}
         }
         let bound = self.call_named(name, given)?;
-        if matches!(bound.expr, Expr::Unnest(_)) && !matches!(block.clause, Clause::Select | Clause::From | Clause::Values) {
+        if matches!(bound.expr, Expr::Unnest(_))
+            && !matches!(block.clause, Clause::Select | Clause::From | Clause::Values)
+        {
             let message = format!("set-returning functions are not allowed in {}", block.clause.name());
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
@@ -168,17 +168,14 @@ impl Binder<'_> {
         if expressions.is_empty() {
             return Ok(Bound { expr: last, ty, data_type });
         }
-        let whens = expressions
-            .into_iter()
-            .map(|e| (Box::new(Expr::IsNotNull(Box::new(e.clone()))), Box::new(e)))
-            .collect();
+        let whens =
+            expressions.into_iter().map(|e| (Box::new(Expr::IsNotNull(Box::new(e.clone()))), Box::new(e))).collect();
         let expr = Expr::Case(Case::new(None, whens, Some(Box::new(last))));
         Ok(Bound { expr, ty, data_type })
     }
 
     fn null_if(&self, given: Vec<Bound>) -> Result<Bound> {
-        let [a, b]: [Bound; 2] =
-            given.try_into().map_err(|_| syntax("NULLIF takes two arguments"))?;
+        let [a, b]: [Bound; 2] = given.try_into().map_err(|_| syntax("NULLIF takes two arguments"))?;
         let a = self.settled(a)?;
         let same = self.compare(Operator::Eq, a.clone(), b)?;
         let null = Expr::Literal(ScalarValue::try_from(&a.data_type)?, None);

@@ -9,9 +9,7 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, Volatility};
 
 use super::{Binder, Bound, boolean};
-use crate::planning::cast::{
-    CastContext, cannot_cast, cast_array, cast_context, is_integer, is_number, is_text,
-};
+use crate::planning::cast::{CastContext, cannot_cast, cast_array, cast_context, is_integer, is_number, is_text};
 use crate::planning::functions::{Call, Make, Overload, resolve};
 use crate::planning::kernel::{self as k, Cell, Kernel, KernelFn};
 use crate::planning::types::{
@@ -23,7 +21,11 @@ use crate::sql::error::{Result, SqlError, SqlState};
 impl Binder<'_> {
     /// An unknown literal becomes text.
     pub(super) fn settled(&self, bound: Bound) -> Result<Bound> {
-        if bound.ty.oid == oid::UNKNOWN { self.coerce(bound, PgType::of(oid::TEXT), CastContext::Implicit) } else { Ok(bound) }
+        if bound.ty.oid == oid::UNKNOWN {
+            self.coerce(bound, PgType::of(oid::TEXT), CastContext::Implicit)
+        } else {
+            Ok(bound)
+        }
     }
 
     /// Casts where the context allows it. A numeric keeps its own scale unless the target has a modifier.
@@ -79,7 +81,13 @@ impl Binder<'_> {
     }
 
     /// To one PostgreSQL type carried by one Arrow type.
-    pub(super) fn cast_to(&self, bound: Bound, to: PgType, data_type: &DataType, context: CastContext) -> Result<Bound> {
+    pub(super) fn cast_to(
+        &self,
+        bound: Bound,
+        to: PgType,
+        data_type: &DataType,
+        context: CastContext,
+    ) -> Result<Bound> {
         if bound.ty.oid == to.oid && bound.data_type == *data_type {
             return Ok(Bound { ty: to, ..bound });
         }
@@ -129,12 +137,14 @@ impl Binder<'_> {
         if bound.data_type == data_type && !changes_value(from, to) {
             return Ok(Bound { ty: to, data_type, ..bound });
         }
-        let zoned = matches!(from.oid, oid::TIMESTAMPTZ) || matches!(to.oid, oid::TIMESTAMPTZ | oid::DATE | oid::TIMESTAMP);
+        let zoned =
+            matches!(from.oid, oid::TIMESTAMPTZ) || matches!(to.oid, oid::TIMESTAMPTZ | oid::DATE | oid::TIMESTAMP);
         if zoned || is_text(from.oid) && category(to.oid) == 'D' {
             self.use_once();
         }
         let returns = Arc::new(typed_field(&crate::planning::types::type_name(to.oid), data_type.clone(), to));
-        let identity = format!("cast({}:{}→{}:{},{explicit},{data_type})", from.oid, from.modifier, to.oid, to.modifier);
+        let identity =
+            format!("cast({}:{}→{}:{},{explicit},{data_type})", from.oid, from.modifier, to.oid, to.modifier);
         let expr = Kernel::call(
             &crate::planning::types::type_name(to.oid),
             identity,
@@ -210,7 +220,8 @@ impl Binder<'_> {
         }
         let schema = datafusion::common::DFSchema::empty();
         let props = datafusion::execution::context::ExecutionProps::new();
-        let physical = datafusion::physical_expr::create_physical_expr(&bound.expr, &schema, &props)?;
+        let physical =
+            datafusion::physical_expr::create_physical_expr(&bound.expr, &schema, &props, &Default::default())?;
         let batch = arrow::array::RecordBatch::try_new_with_options(
             Arc::new(arrow::datatypes::Schema::empty()),
             vec![],
@@ -265,9 +276,7 @@ impl Binder<'_> {
                 DataType::Int16 => (5, 0),
                 DataType::Int32 => (10, 0),
                 DataType::Int64 => (19, 0),
-                DataType::Decimal128(p, s) | DataType::Decimal256(p, s)
-                    if *s >= 0 && b.data_type != NUMERIC_ANY =>
-                {
+                DataType::Decimal128(p, s) | DataType::Decimal256(p, s) if *s >= 0 && b.data_type != NUMERIC_ANY => {
                     (*p, *s as u8)
                 }
                 _ => return NUMERIC_ANY,
@@ -324,11 +333,7 @@ impl Binder<'_> {
         let field = Arc::new(typed_field(&overload.name, row_type, field_type));
         let arguments = bounds.into_iter().map(|b| b.expr).collect();
         let expr = Kernel::call(&overload.name, identity, field, overload.volatility, run, arguments);
-        let expr = if overload.set {
-            Expr::Unnest(datafusion::logical_expr::expr::Unnest::new(expr))
-        } else {
-            expr
-        };
+        let expr = if overload.set { Expr::Unnest(datafusion::logical_expr::expr::Unnest::new(expr)) } else { expr };
         Ok(Bound { expr, ty: returns, data_type })
     }
 
@@ -356,19 +361,21 @@ impl Binder<'_> {
             },
             _ if is_oid(a) && is_oid(b) => oid::OID,
             _ if is_oid(a) && is_integer(b) || is_integer(a) && is_oid(b) => {
-                if a == oid::INT8 || b == oid::INT8 { oid::INT8 } else { oid::OID }
+                if a == oid::INT8 || b == oid::INT8 {
+                    oid::INT8
+                } else {
+                    oid::OID
+                }
             }
             (oid::DATE | oid::TIMESTAMP | oid::TIMESTAMPTZ, oid::DATE | oid::TIMESTAMP | oid::TIMESTAMPTZ) => {
                 if a == oid::TIMESTAMPTZ || b == oid::TIMESTAMPTZ { oid::TIMESTAMPTZ } else { oid::TIMESTAMP }
             }
             (oid::TIME, oid::INTERVAL) | (oid::INTERVAL, oid::TIME) => oid::INTERVAL,
-            _ if element_of(a).is_some() && element_of(b).is_some() => {
-                match cast_context(a, b) {
-                    Some(CastContext::Implicit) => b,
-                    _ if cast_context(b, a) == Some(CastContext::Implicit) => a,
-                    _ => return Err(no_operator(symbol, &left, &right)),
-                }
-            }
+            _ if element_of(a).is_some() && element_of(b).is_some() => match cast_context(a, b) {
+                Some(CastContext::Implicit) => b,
+                _ if cast_context(b, a) == Some(CastContext::Implicit) => a,
+                _ => return Err(no_operator(symbol, &left, &right)),
+            },
             _ => return Err(no_operator(symbol, &left, &right)),
         };
         let t = PgType::of(common);
@@ -435,21 +442,14 @@ pub(super) fn comparison_key(bound: Bound) -> Bound {
     }
     let run: KernelFn = Arc::new(|arguments, rows| {
         let a = k::Iv::down(&arguments[0])?;
-        let keys: Vec<Option<i128>> = (0..rows)
-            .map(|i| (!a.is_null(i)).then(|| crate::planning::datetime::comparison_key(a.value(i))))
-            .collect();
+        let keys: Vec<Option<i128>> =
+            (0..rows).map(|i| (!a.is_null(i)).then(|| crate::planning::datetime::comparison_key(a.value(i)))).collect();
         Ok(Arc::new(arrow::array::Decimal128Array::from(keys).with_precision_and_scale(38, 0)?))
     });
     let data_type = DataType::Decimal128(38, 0);
     let returns = Arc::new(arrow::datatypes::Field::new("interval_key", data_type.clone(), true));
-    let expr = Kernel::call(
-        "interval_key",
-        "interval_key".to_owned(),
-        returns,
-        Volatility::Immutable,
-        run,
-        vec![bound.expr],
-    );
+    let expr =
+        Kernel::call("interval_key", "interval_key".to_owned(), returns, Volatility::Immutable, run, vec![bound.expr]);
     Bound { expr, ty: PgType::of(oid::NUMERIC), data_type }
 }
 

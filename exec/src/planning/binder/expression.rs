@@ -18,9 +18,7 @@ use crate::planning::cast::{CastContext, is_text};
 use crate::planning::decimal::Decimal;
 use crate::planning::functions::resolve;
 use crate::planning::kernel::{self as k, Cell, Kernel, KernelFn};
-use crate::planning::types::{
-    PgType, array_of, element_of, from_sql, is_oid_alias, oid, typed_field,
-};
+use crate::planning::types::{PgType, array_of, element_of, from_sql, is_oid_alias, oid, typed_field};
 use crate::sql::error::{Result, SqlError, SqlState};
 
 /// An exact numeric literal: as many digits as it has.
@@ -269,7 +267,13 @@ impl Binder<'_> {
                     return Ok(literal(ScalarValue::Int64(Some(n)), PgType::of(oid::INT8)));
                 }
                 match Decimal::parse(text) {
-                    Some(Err(error)) => Err(error),
+                    // More digits than numeric has here: a float carries the magnitude.
+                    Some(Err(error)) => match text.parse::<f64>() {
+                        Ok(float) if float.is_finite() => {
+                            Ok(literal(ScalarValue::Float64(Some(float)), PgType::of(oid::FLOAT8)))
+                        }
+                        _ => Err(error),
+                    },
                     _ => numeric_literal(text).ok_or_else(|| syntax(format!("syntax error at or near \"{text}\""))),
                 }
             }
@@ -355,7 +359,7 @@ impl Binder<'_> {
                 }
                 "-"
             }
-            U::PGBitwiseNot | U::BitwiseNot => "~",
+            U::BitwiseNot => "~",
             U::PGAbs => "@",
             U::PGSquareRoot => "|/",
             U::PGCubeRoot => "||/",
@@ -371,7 +375,9 @@ impl Binder<'_> {
                 SqlState::UNDEFINED_FUNCTION,
                 format!("operator does not exist: {symbol} {}", super::coerce::format_type_plain(bound.ty)),
             )
-            .hint("No operator matches the given name and argument type. You might need to add an explicit type cast.")),
+            .hint(
+                "No operator matches the given name and argument type. You might need to add an explicit type cast.",
+            )),
         }
     }
 
@@ -420,7 +426,11 @@ impl Binder<'_> {
     /// A comparison where a text beside an object's OID is its name.
     fn compare_objects(&self, op: Operator, left: Bound, right: Bound) -> Result<Bound> {
         let named = |binder: &Self, id: &Bound, text: Bound| -> Result<Bound> {
-            if is_oid_alias(id.ty.oid) && text.ty.oid == oid::UNKNOWN { binder.explicit_cast(text, id.ty) } else { Ok(text) }
+            if is_oid_alias(id.ty.oid) && text.ty.oid == oid::UNKNOWN {
+                binder.explicit_cast(text, id.ty)
+            } else {
+                Ok(text)
+            }
         };
         let right = named(self, &left, right)?;
         let left = named(self, &right, left)?;
@@ -782,11 +792,8 @@ impl Binder<'_> {
             DataType::List(item) => item.data_type().clone(),
             other => return Err(k::wrong_array(other)),
         };
-        let value = if value.ty.oid == oid::UNKNOWN {
-            self.coerce(value, element_type, CastContext::Implicit)?
-        } else {
-            value
-        };
+        let value =
+            if value.ty.oid == oid::UNKNOWN { self.coerce(value, element_type, CastContext::Implicit)? } else { value };
         let left = stand_in("value", value.ty, value.data_type.clone());
         let right = stand_in("element", element_type, item_type.clone());
         let each = match comparison_of_symbol(symbol) {
@@ -794,7 +801,10 @@ impl Binder<'_> {
             None => self.operator(symbol, left, right)?,
         };
         if each.ty.oid != oid::BOOL {
-            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires operator to yield boolean"));
+            return Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                "op ANY/ALL (array) requires operator to yield boolean",
+            ));
         }
         let schema = Arc::new(arrow::datatypes::Schema::new(vec![
             typed_field("value", value.data_type.clone(), value.ty),
@@ -802,7 +812,8 @@ impl Binder<'_> {
         ]));
         let df_schema = datafusion::common::DFSchema::try_from(schema.as_ref().clone())?;
         let props = datafusion::execution::context::ExecutionProps::new();
-        let physical = datafusion::physical_expr::create_physical_expr(&each.expr, &df_schema, &props)?;
+        let physical =
+            datafusion::physical_expr::create_physical_expr(&each.expr, &df_schema, &props, &Default::default())?;
         let identity = format!("{symbol} {}({},{})", if all { "all" } else { "any" }, value.ty.oid, array.ty.oid);
         let run: KernelFn = Arc::new(move |arguments, rows| {
             let list = k::List::down(&arguments[1])?;

@@ -143,10 +143,8 @@ impl Binder<'_> {
                 self.join(left, right, kind, vec![condition])
             }
             ast::JoinConstraint::Using(names) => {
-                let names = names
-                    .iter()
-                    .map(|n| Ok(name_parts(n)?.pop().unwrap_or_default()))
-                    .collect::<Result<Vec<_>>>()?;
+                let names =
+                    names.iter().map(|n| Ok(name_parts(n)?.pop().unwrap_or_default())).collect::<Result<Vec<_>>>()?;
                 self.join_using(left, right, kind, &names)
             }
             ast::JoinConstraint::Natural => {
@@ -198,14 +196,17 @@ impl Binder<'_> {
                     let (a, b) = (cast(&l)?.expr, cast(&r)?.expr);
                     let whens = vec![(Box::new(Expr::IsNotNull(Box::new(a.clone()))), Box::new(a))];
                     let unique = self.fresh(name);
-                    merged.push((Some((Expr::Case(Case::new(None, whens, Some(Box::new(b)))), unique.clone())), OutColumn {
-                        name: name.clone(),
-                        ty,
-                        data_type,
-                        column: Column::new_unqualified(unique),
-                        table_oid: 0,
-                        attribute: 0,
-                    }));
+                    merged.push((
+                        Some((Expr::Case(Case::new(None, whens, Some(Box::new(b)))), unique.clone())),
+                        OutColumn {
+                            name: name.clone(),
+                            ty,
+                            data_type,
+                            column: Column::new_unqualified(unique),
+                            table_oid: 0,
+                            attribute: 0,
+                        },
+                    ));
                     continue;
                 }
                 _ => l.clone(),
@@ -232,21 +233,16 @@ impl Binder<'_> {
             }
             item.plan = self.project(item.plan, projection)?;
         }
-        let columns =
-            merged.into_iter().map(|(_, out)| ScopeColumn { out, hidden: false, merged: false }).collect();
+        let columns = merged.into_iter().map(|(_, out)| ScopeColumn { out, hidden: false, merged: false }).collect();
         item.relations.insert(0, ScopeRelation { alias: None, schema: None, columns });
         Ok(item)
     }
 
-    fn factor(
-        &self,
-        factor: &ast::TableFactor,
-        left: Option<&Item>,
-        context: &Context,
-        outer: bool,
-    ) -> Result<Factor> {
+    fn factor(&self, factor: &ast::TableFactor, left: Option<&Item>, context: &Context, outer: bool) -> Result<Factor> {
         match factor {
-            ast::TableFactor::Table { name, alias, args: None, version, sample, with_hints, with_ordinality, .. } => {
+            ast::TableFactor::Table {
+                name, alias, args: None, version, sample, with_hints, with_ordinality, ..
+            } => {
                 if sample.is_some() {
                     return Err(SqlError::unsupported("TABLESAMPLE").hint("Use WHERE random() < 0.01."));
                 }
@@ -280,8 +276,9 @@ impl Binder<'_> {
                     return Err(SqlError::unsupported("TABLESAMPLE"));
                 }
                 if alias.is_none() {
-                    return Err(syntax("subquery in FROM must have an alias")
-                        .hint("For example, FROM (SELECT ...) [AS] foo."));
+                    return Err(
+                        syntax("subquery in FROM must have an alias").hint("For example, FROM (SELECT ...) [AS] foo.")
+                    );
                 }
                 match left.filter(|_| *lateral) {
                     Some(left) => self.lateral_factor(left, subquery, alias.as_ref(), context, outer),
@@ -388,7 +385,8 @@ impl Binder<'_> {
         scope: &Scope,
         outer: bool,
     ) -> Result<Factor> {
-        let local: Vec<Column> = scope.relations.iter().flat_map(|r| &r.columns).map(|c| c.out.column.clone()).collect();
+        let local: Vec<Column> =
+            scope.relations.iter().flat_map(|r| &r.columns).map(|c| c.out.column.clone()).collect();
         let lateral = bounds.iter().any(|b| {
             let inner = match &b.expr {
                 Expr::Unnest(u) => u.expr.as_ref(),
@@ -504,8 +502,9 @@ impl Binder<'_> {
         if names.is_empty() {
             return Ok(());
         }
-        let visible: Vec<usize> =
-            (0..relation.columns.len()).filter(|i| !relation.columns[*i].hidden && !relation.columns[*i].merged).collect();
+        let visible: Vec<usize> = (0..relation.columns.len())
+            .filter(|i| !relation.columns[*i].hidden && !relation.columns[*i].merged)
+            .collect();
         let mut outs: Vec<OutColumn> = visible.iter().map(|i| relation.columns[*i].out.clone()).collect();
         rename(&mut outs, &names, &name)?;
         for (i, out) in visible.into_iter().zip(outs) {
@@ -516,11 +515,8 @@ impl Binder<'_> {
 
     pub(super) fn bind_whole_table(&self, name: &ast::ObjectName, context: &Context) -> Result<Relation> {
         let item = self.table(name, context)?;
-        let columns: Vec<OutColumn> = item
-            .relations
-            .iter()
-            .flat_map(|r| r.columns.iter().filter(|c| !c.hidden).map(|c| c.out.clone()))
-            .collect();
+        let columns: Vec<OutColumn> =
+            item.relations.iter().flat_map(|r| r.columns.iter().filter(|c| !c.hidden).map(|c| c.out.clone())).collect();
         let kept = columns.iter().map(|c| Expr::Column(c.column.clone())).collect();
         Ok(Relation { plan: self.project(item.plan, kept)?, columns })
     }
@@ -545,7 +541,12 @@ impl Binder<'_> {
         for c in &relation.columns {
             let unique = self.fresh(&c.name);
             projection.push(renamed(Expr::Column(c.column.clone()), &unique));
-            columns.push(OutColumn { column: Column::new_unqualified(unique), table_oid: 0, attribute: 0, ..c.clone() });
+            columns.push(OutColumn {
+                column: Column::new_unqualified(unique),
+                table_oid: 0,
+                attribute: 0,
+                ..c.clone()
+            });
         }
         let plan = self.project(relation.plan.clone(), projection)?;
         Ok(item_of(Relation { plan, columns }, name))
@@ -553,9 +554,8 @@ impl Binder<'_> {
 
     /// A relation by name, through the search path. `42P01` where there is none.
     pub fn resolve_relation(&self, parts: &[String], search_path: Option<&[String]>) -> Result<Named> {
-        let undefined = || {
-            SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", parts.join(".")))
-        };
+        let undefined =
+            || SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", parts.join(".")));
         let (schema, name) = match parts {
             [name] => (None, name),
             [schema, name] => (Some(schema), name),
@@ -601,11 +601,10 @@ impl Binder<'_> {
         match relation.kind {
             RelationKind::Stream | RelationKind::Table => self.scan(relation),
             RelationKind::View => self.view(relation, context),
-            RelationKind::Foreign => Err(SqlError::unsupported(format_args!(
-                "a bounded SELECT from foreign table \"{}\"",
-                relation.name
-            ))
-            .hint("It never ends: read it live with EMIT.")),
+            RelationKind::Foreign => {
+                Err(SqlError::unsupported(format_args!("a bounded SELECT from foreign table \"{}\"", relation.name))
+                    .hint("It never ends: read it live with EMIT."))
+            }
         }
     }
 
@@ -652,7 +651,7 @@ impl Binder<'_> {
 
     fn view(&self, relation: &Arc<catalog::Relation>, context: &Context) -> Result<Item> {
         self.deeper(|| {
-            let query = crate::sql::parse_view_query(&relation.query)?;
+            let query = crate::sql::parse_query(&relation.query)?;
             // A view reads nothing of the query around it.
             let inner = Context { boundary: None, ctes: None, search_path: context.search_path.clone() };
             let bound = self.bind_query(&query, &inner, None)?;
@@ -737,8 +736,7 @@ fn is_true(expr: &ast::Expr) -> bool {
 }
 
 fn item_of(relation: Relation, alias: &str) -> Item {
-    let columns =
-        relation.columns.into_iter().map(|out| ScopeColumn { out, hidden: false, merged: false }).collect();
+    let columns = relation.columns.into_iter().map(|out| ScopeColumn { out, hidden: false, merged: false }).collect();
     let alias = (!alias.is_empty()).then(|| alias.to_owned());
     Item { plan: relation.plan, relations: vec![ScopeRelation { alias, schema: None, columns }] }
 }
@@ -771,4 +769,3 @@ pub fn relations_read(plan: &LogicalPlan) -> Vec<RelationId> {
     });
     found
 }
-

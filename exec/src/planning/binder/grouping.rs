@@ -53,7 +53,10 @@ impl Binder<'_> {
                 }
             }
             if product.len() > 4096 {
-                return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "too many grouping sets present (maximum 4096)"));
+                return Err(SqlError::new(
+                    SqlState::STATEMENT_TOO_COMPLEX,
+                    "too many grouping sets present (maximum 4096)",
+                ));
             }
             grouping.sets = product;
         }
@@ -71,9 +74,7 @@ impl Binder<'_> {
             exprs.iter().map(|e| self.group_key(e, select, block, keys)).collect()
         };
         Ok(match expr {
-            ast::Expr::GroupingSets(sets) => {
-                sets.iter().map(|set| list(set, keys)).collect::<Result<Vec<_>>>()?
-            }
+            ast::Expr::GroupingSets(sets) => sets.iter().map(|set| list(set, keys)).collect::<Result<Vec<_>>>()?,
             ast::Expr::Rollup(sets) => {
                 let parts = sets.iter().map(|s| list(s, keys)).collect::<Result<Vec<_>>>()?;
                 (0..=parts.len()).rev().map(|n| parts[..n].concat()).collect()
@@ -232,7 +233,9 @@ impl Binder<'_> {
                     let written = scope.written(column).unwrap_or_else(|| column.name.clone());
                     return Err(SqlError::new(
                         SqlState::GROUPING_ERROR,
-                        format!("column \"{written}\" must appear in the GROUP BY clause or be used in an aggregate function"),
+                        format!(
+                            "column \"{written}\" must appear in the GROUP BY clause or be used in an aggregate function"
+                        ),
                     ));
                 }
             }

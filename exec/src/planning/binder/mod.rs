@@ -22,8 +22,10 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use sqlparser::ast;
 
-pub use scope::OutColumn;
+pub use from::{Named, relations_read};
 use scope::Context;
+pub use scope::OutColumn;
+pub use subquery::wants_nested_loop;
 
 use super::functions::{Env, Functions};
 use super::types::{PgType, oid};

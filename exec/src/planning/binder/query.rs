@@ -194,7 +194,9 @@ impl Binder<'_> {
             let given: Vec<&Bound> = rows.iter().map(|r| &r[i]).collect();
             let all_unknown = given.iter().all(|b| b.ty.oid == oid::UNKNOWN);
             let (target, data_type) = match wanted.and_then(|w| w.get(i)) {
-                Some(t) if all_unknown => (*t, crate::planning::types::arrow_type(*t).unwrap_or(arrow::datatypes::DataType::Utf8)),
+                Some(t) if all_unknown => {
+                    (*t, crate::planning::types::arrow_type(*t).unwrap_or(arrow::datatypes::DataType::Utf8))
+                }
                 _ => self.common_type(&given, "VALUES")?,
             };
             for row in &mut rows {
@@ -232,8 +234,7 @@ impl Binder<'_> {
         let mut inputs = Vec::with_capacity(rows.len());
         for row in rows {
             let one = LogicalPlanBuilder::empty(true).build()?;
-            let named: Vec<Expr> =
-                row.into_iter().zip(&columns).map(|(e, c)| e.alias(c.column.name.clone())).collect();
+            let named: Vec<Expr> = row.into_iter().zip(&columns).map(|(e, c)| e.alias(c.column.name.clone())).collect();
             inputs.push(Arc::new(self.project(one, named)?));
         }
         let plan = match inputs.len() {
@@ -425,8 +426,7 @@ impl Binder<'_> {
                 offset = o.as_ref().map(|o| &o.value);
             }
             Some(ast::LimitClause::OffsetCommaLimit { .. }) => {
-                return Err(syntax("LIMIT #,# syntax is not supported")
-                    .hint("Use separate LIMIT and OFFSET clauses."));
+                return Err(syntax("LIMIT #,# syntax is not supported").hint("Use separate LIMIT and OFFSET clauses."));
             }
         }
         let one = ast::Expr::value(ast::Value::Number("1".to_owned(), false));
@@ -488,10 +488,7 @@ impl Binder<'_> {
 }
 
 pub(super) fn no_equality(type_name: &str) -> SqlError {
-    SqlError::new(
-        SqlState::UNDEFINED_FUNCTION,
-        format!("could not identify an equality operator for type {type_name}"),
-    )
+    SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("could not identify an equality operator for type {type_name}"))
 }
 
 /// Gives the expression a name even where it is a column of another one.

@@ -81,10 +81,8 @@ impl Block {
     }
 
     pub fn over(context: &Context, clause: Clause, columns: &[OutColumn], alias: &str) -> Self {
-        let columns = columns
-            .iter()
-            .map(|out| ScopeColumn { out: out.clone(), hidden: false, merged: false })
-            .collect();
+        let columns =
+            columns.iter().map(|out| ScopeColumn { out: out.clone(), hidden: false, merged: false }).collect();
         let alias = (!alias.is_empty()).then(|| alias.to_owned());
         let scope = Scope { relations: vec![ScopeRelation { alias, schema: None, columns }] };
         Self::new(Rc::new(scope), context, clause)
@@ -466,12 +464,7 @@ fn holds_set(expr: &Expr) -> bool {
 }
 
 fn item_of(column: &OutColumn) -> Item {
-    Item {
-        name: column.name.clone(),
-        bound: column.bound(),
-        table_oid: column.table_oid,
-        attribute: column.attribute,
-    }
+    Item { name: column.name.clone(), bound: column.bound(), table_oid: column.table_oid, attribute: column.attribute }
 }
 
 fn push_columns(relation: &ScopeRelation, items: &mut Vec<Item>) {

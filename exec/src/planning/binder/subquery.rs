@@ -76,13 +76,14 @@ impl Binder<'_> {
                 Expr::Column(c) => Some(c),
                 _ => None,
             })
-            .map(|c| Expr::OuterReferenceColumn(Arc::new(arrow::datatypes::Field::new("outer", DataType::Null, true)), c.clone()))
+            .map(|c| {
+                Expr::OuterReferenceColumn(
+                    Arc::new(arrow::datatypes::Field::new("outer", DataType::Null, true)),
+                    c.clone(),
+                )
+            })
             .collect();
-        Subquery {
-            subquery: Arc::new(inside.relation.plan.clone()),
-            outer_ref_columns,
-            spans: Spans::new(),
-        }
+        Subquery { subquery: Arc::new(inside.relation.plan.clone()), outer_ref_columns, spans: Spans::new() }
     }
 
     pub(super) fn scalar_subquery(&self, query: &ast::Query, block: &Block) -> Result<Bound> {
@@ -151,13 +152,7 @@ impl Binder<'_> {
     }
 
     /// `(a, b) IN (SELECT x, y …)` as EXISTS with the fields compared inside.
-    fn row_in_subquery(
-        &self,
-        fields: &[ast::Expr],
-        query: &ast::Query,
-        negated: bool,
-        block: &Block,
-    ) -> Result<Bound> {
+    fn row_in_subquery(&self, fields: &[ast::Expr], query: &ast::Query, negated: bool, block: &Block) -> Result<Bound> {
         let values = fields.iter().map(|e| self.expression(e, block)).collect::<Result<Vec<_>>>()?;
         let mut inside = self.inside(query, block, false)?;
         if inside.relation.columns.len() != values.len() {

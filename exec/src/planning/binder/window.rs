@@ -20,8 +20,17 @@ use crate::planning::types::{PgType, oid};
 use crate::sql::error::{Result, SqlError, SqlState};
 
 const WINDOW_FUNCTIONS: &[&str] = &[
-    "row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead", "first_value",
-    "last_value", "nth_value",
+    "row_number",
+    "rank",
+    "dense_rank",
+    "percent_rank",
+    "cume_dist",
+    "ntile",
+    "lag",
+    "lead",
+    "first_value",
+    "last_value",
+    "nth_value",
 ];
 
 pub(super) fn is_window_function(name: &str) -> bool {
@@ -105,11 +114,7 @@ impl Binder<'_> {
                             distinct: a.params.distinct,
                         },
                     };
-                    Ok(Transformed::new(
-                        Expr::WindowFunction(Box::new(windowed)),
-                        true,
-                        TreeNodeRecursion::Jump,
-                    ))
+                    Ok(Transformed::new(Expr::WindowFunction(Box::new(windowed)), true, TreeNodeRecursion::Jump))
                 }
                 other => Ok(Transformed::no(other)),
             })?;
@@ -226,9 +231,7 @@ impl Binder<'_> {
         };
         let mut definition = match &spec.window_name {
             Some(name) => named(name)?,
-            None => {
-                Definition { partition_by: Vec::new(), order_by: Vec::new(), order_types: Vec::new(), frame: None }
-            }
+            None => Definition { partition_by: Vec::new(), order_by: Vec::new(), order_types: Vec::new(), frame: None },
         };
         for expr in &spec.partition_by {
             let bound = self.expression(expr, block)?;
@@ -293,7 +296,8 @@ impl Binder<'_> {
             ast::WindowFrameBound::Preceding(offset) => (offset, true),
             ast::WindowFrameBound::Following(offset) => (offset, false),
         };
-        let make = |value| if preceding { WindowFrameBound::Preceding(value) } else { WindowFrameBound::Following(value) };
+        let make =
+            |value| if preceding { WindowFrameBound::Preceding(value) } else { WindowFrameBound::Following(value) };
         let Some(offset) = offset else { return Ok(make(ScalarValue::UInt64(None))) };
         if units == WindowFrameUnits::Range {
             let [key] = definition.order_types.as_slice() else {

@@ -212,18 +212,33 @@ pub(super) fn register(f: &mut Functions) {
     }
     // The remainder by -1 is 0 also where the quotient would overflow.
     for name in ["%", "mod"] {
-        f.pure(&format!("{name}(int2,int2) int2"), kernel!(|a: I2, b: I2| -> I2 {
-            if b == 0 { return Err(SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero")); }
-            ok(a.wrapping_rem(b))
-        }));
-        f.pure(&format!("{name}(int4,int4) int4"), kernel!(|a: I4, b: I4| -> I4 {
-            if b == 0 { return Err(SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero")); }
-            ok(a.wrapping_rem(b))
-        }));
-        f.pure(&format!("{name}(int8,int8) int8"), kernel!(|a: I8, b: I8| -> I8 {
-            if b == 0 { return Err(SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero")); }
-            ok(a.wrapping_rem(b))
-        }));
+        f.pure(
+            &format!("{name}(int2,int2) int2"),
+            kernel!(|a: I2, b: I2| -> I2 {
+                if b == 0 {
+                    return Err(SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"));
+                }
+                ok(a.wrapping_rem(b))
+            }),
+        );
+        f.pure(
+            &format!("{name}(int4,int4) int4"),
+            kernel!(|a: I4, b: I4| -> I4 {
+                if b == 0 {
+                    return Err(SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"));
+                }
+                ok(a.wrapping_rem(b))
+            }),
+        );
+        f.pure(
+            &format!("{name}(int8,int8) int8"),
+            kernel!(|a: I8, b: I8| -> I8 {
+                if b == 0 {
+                    return Err(SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"));
+                }
+                ok(a.wrapping_rem(b))
+            }),
+        );
         f.typed(&format!("{name}(numeric,numeric) numeric"), |call| {
             let t = result_type(call, false);
             Ok((t.clone(), numeric_kernel(t, Decimal::remainder)))
@@ -251,9 +266,7 @@ pub(super) fn register(f: &mut Functions) {
     });
     f.typed("/(numeric,numeric) numeric", |_| Ok((NUMERIC_ANY, numeric_kernel(NUMERIC_ANY, Decimal::divide))));
     f.typed("div(numeric,numeric) numeric", |_| {
-        Ok((NUMERIC_ANY, numeric_kernel(NUMERIC_ANY, |a, b| {
-            a.subtract(a.remainder(b)?)?.divide(b)?.truncate(0)
-        })))
+        Ok((NUMERIC_ANY, numeric_kernel(NUMERIC_ANY, |a, b| a.subtract(a.remainder(b)?)?.divide(b)?.truncate(0))))
     });
     for name in ["^", "power", "pow"] {
         f.pure(&format!("{name}(float8,float8) float8"), kernel!(|a: F8, b: F8| -> F8 { ok(power_float(a, b)?) }));
@@ -269,20 +282,32 @@ pub(super) fn register(f: &mut Functions) {
     f.pure("-(float8) float8", kernel!(|a: F8| -> F8 { ok(-a) }));
     f.typed("-(numeric) numeric", numeric_same(negate));
     for name in ["@", "abs"] {
-        f.pure(&format!("{name}(int2) int2"), kernel!(|a: I2| -> I2 { ok(a.checked_abs().ok_or_else(|| out_of_range("smallint"))?) }));
-        f.pure(&format!("{name}(int4) int4"), kernel!(|a: I4| -> I4 { ok(a.checked_abs().ok_or_else(|| out_of_range("integer"))?) }));
-        f.pure(&format!("{name}(int8) int8"), kernel!(|a: I8| -> I8 { ok(a.checked_abs().ok_or_else(|| out_of_range("bigint"))?) }));
+        f.pure(
+            &format!("{name}(int2) int2"),
+            kernel!(|a: I2| -> I2 { ok(a.checked_abs().ok_or_else(|| out_of_range("smallint"))?) }),
+        );
+        f.pure(
+            &format!("{name}(int4) int4"),
+            kernel!(|a: I4| -> I4 { ok(a.checked_abs().ok_or_else(|| out_of_range("integer"))?) }),
+        );
+        f.pure(
+            &format!("{name}(int8) int8"),
+            kernel!(|a: I8| -> I8 { ok(a.checked_abs().ok_or_else(|| out_of_range("bigint"))?) }),
+        );
         f.pure(&format!("{name}(float4) float4"), kernel!(|a: F4| -> F4 { ok(a.abs()) }));
         f.pure(&format!("{name}(float8) float8"), kernel!(|a: F8| -> F8 { ok(a.abs()) }));
         f.typed(&format!("{name}(numeric) numeric"), numeric_same(|d| if d.is_negative() { negate(d) } else { Ok(d) }));
     }
     for (name, run) in [("|/", f64::sqrt as fn(f64) -> f64), ("sqrt", f64::sqrt)] {
-        f.pure(&format!("{name}(float8) float8"), kernel!(|a: F8| -> F8 {
-            if a < 0.0 {
-                return Err(SqlError::new(SqlState("2201F"), "cannot take square root of a negative number"));
-            }
-            ok(run(a))
-        }));
+        f.pure(
+            &format!("{name}(float8) float8"),
+            kernel!(|a: F8| -> F8 {
+                if a < 0.0 {
+                    return Err(SqlError::new(SqlState("2201F"), "cannot take square root of a negative number"));
+                }
+                ok(run(a))
+            }),
+        );
     }
     f.typed("sqrt(numeric) numeric", |_| Ok((NUMERIC_ANY, numeric_map(NUMERIC_ANY, Decimal::square_root))));
     f.pure("||/(float8) float8", kernel!(|a: F8| -> F8 { ok(a.cbrt()) }));
@@ -293,13 +318,22 @@ pub(super) fn register(f: &mut Functions) {
             f.pure(concat!("&(", $t, ",", $t, ") ", $t), kernel!(|a: $cell, b: $cell| -> $cell { ok(a & b) }));
             f.pure(concat!("|(", $t, ",", $t, ") ", $t), kernel!(|a: $cell, b: $cell| -> $cell { ok(a | b) }));
             f.pure(concat!("#(", $t, ",", $t, ") ", $t), kernel!(|a: $cell, b: $cell| -> $cell { ok(a ^ b) }));
-            f.pure(concat!("~(", $t, ") ", $t), Arc::new(|a, _| {
-                let array = a[0].as_any().downcast_ref::<arrow::array::PrimitiveArray<$arrow>>();
-                let array = array.ok_or_else(|| wrong_array(a[0].data_type()))?;
-                Ok(Arc::new(bitwise::bitwise_not(array)?))
-            }));
-            f.pure(concat!("<<(", $t, ",int4) ", $t), kernel!(|a: $cell, b: I4| -> $cell { ok(a.wrapping_shl(b as u32)) }));
-            f.pure(concat!(">>(", $t, ",int4) ", $t), kernel!(|a: $cell, b: I4| -> $cell { ok(a.wrapping_shr(b as u32)) }));
+            f.pure(
+                concat!("~(", $t, ") ", $t),
+                Arc::new(|a, _| {
+                    let array = a[0].as_any().downcast_ref::<arrow::array::PrimitiveArray<$arrow>>();
+                    let array = array.ok_or_else(|| wrong_array(a[0].data_type()))?;
+                    Ok(Arc::new(bitwise::bitwise_not(array)?))
+                }),
+            );
+            f.pure(
+                concat!("<<(", $t, ",int4) ", $t),
+                kernel!(|a: $cell, b: I4| -> $cell { ok(a.wrapping_shl(b as u32)) }),
+            );
+            f.pure(
+                concat!(">>(", $t, ",int4) ", $t),
+                kernel!(|a: $cell, b: I4| -> $cell { ok(a.wrapping_shr(b as u32)) }),
+            );
         };
     }
     bits!("int2", I2, i16, Int16Type);
@@ -319,9 +353,7 @@ pub(super) fn register(f: &mut Functions) {
     f.typed("round(numeric,int4) numeric", |call| Ok(round_places(call, Decimal::round)));
     f.typed("trunc(numeric,int4) numeric", |call| Ok(round_places(call, Decimal::truncate)));
     f.pure("sign(float8) float8", kernel!(|a: F8| -> F8 { ok(if a == 0.0 { 0.0 } else { a.signum() }) }));
-    f.typed("sign(numeric) numeric", whole_numeric(|d| {
-        Ok(Decimal::from_i128(d.compare(Decimal::ZERO)? as i128))
-    }));
+    f.typed("sign(numeric) numeric", whole_numeric(|d| Ok(Decimal::from_i128(d.compare(Decimal::ZERO)? as i128))));
     // Logarithms, exponentials, trigonometry.
     macro_rules! float {
         ($($name:literal => $body:expr),* $(,)?) => {
@@ -350,57 +382,97 @@ pub(super) fn register(f: &mut Functions) {
         "degrees" => |v| Ok(v.to_degrees()),
     }
     f.pure("atan2(float8,float8) float8", kernel!(|a: F8, b: F8| -> F8 { ok(a.atan2(b)) }));
-    f.pure("pi() float8", kernel!(| | -> F8 { ok(std::f64::consts::PI) }));
+    f.pure("pi() float8", kernel!(|| -> F8 { ok(std::f64::consts::PI) }));
     f.typed("ln(numeric) numeric", numeric_float(|v| Ok(logarithm_argument(v)?.ln())));
     f.typed("log(numeric) numeric", numeric_float(|v| Ok(logarithm_argument(v)?.log10())));
     f.typed("log10(numeric) numeric", numeric_float(|v| Ok(logarithm_argument(v)?.log10())));
     f.typed("exp(numeric) numeric", numeric_float(|v| Ok(v.exp())));
     f.typed("log(numeric,numeric) numeric", |_| {
-        Ok((NUMERIC_ANY, numeric_kernel(NUMERIC_ANY, |b, x| {
-            let value = logarithm_argument(x.to_f64())?.ln() / logarithm_argument(b.to_f64())?.ln();
-            Decimal::from_f64(value, 16)
-        })))
+        Ok((
+            NUMERIC_ANY,
+            numeric_kernel(NUMERIC_ANY, |b, x| {
+                let value = logarithm_argument(x.to_f64())?.ln() / logarithm_argument(b.to_f64())?.ln();
+                Decimal::from_f64(value, 16)
+            }),
+        ))
     });
-    f.pure("gcd(int4,int4) int4", kernel!(|a: I4, b: I4| -> I4 { ok(i32::try_from(gcd(i128::from(a), i128::from(b))).map_err(|_| out_of_range("integer"))?) }));
-    f.pure("gcd(int8,int8) int8", kernel!(|a: I8, b: I8| -> I8 { ok(i64::try_from(gcd(i128::from(a), i128::from(b))).map_err(|_| out_of_range("bigint"))?) }));
-    f.pure("lcm(int4,int4) int4", kernel!(|a: I4, b: I4| -> I4 {
-        if a == 0 || b == 0 { return ok(0); }
-        let (a, b) = (i128::from(a), i128::from(b));
-        ok(i32::try_from((a / gcd(a, b) * b).abs()).map_err(|_| out_of_range("integer"))?)
-    }));
-    f.pure("lcm(int8,int8) int8", kernel!(|a: I8, b: I8| -> I8 {
-        if a == 0 || b == 0 { return ok(0); }
-        let (a, b) = (i128::from(a), i128::from(b));
-        ok(i64::try_from((a / gcd(a, b) * b).abs()).map_err(|_| out_of_range("bigint"))?)
-    }));
-    f.pure("width_bucket(float8,float8,float8,int4) int4", kernel!(|v: F8, low: F8, high: F8, count: I4| -> I4 {
-        if count <= 0 || low == high {
-            return Err(SqlError::new(SqlState("2201G"), if count <= 0 { "count must be greater than zero" } else { "lower bound cannot equal upper bound" }));
-        }
-        let (below, above) = if low < high { (v < low, v >= high) } else { (v > low, v <= high) };
-        ok(if below { 0 } else if above { count + 1 } else { ((v - low) / (high - low) * f64::from(count)).floor() as i32 + 1 })
-    }));
+    f.pure(
+        "gcd(int4,int4) int4",
+        kernel!(|a: I4, b: I4| -> I4 {
+            ok(i32::try_from(gcd(i128::from(a), i128::from(b))).map_err(|_| out_of_range("integer"))?)
+        }),
+    );
+    f.pure(
+        "gcd(int8,int8) int8",
+        kernel!(|a: I8, b: I8| -> I8 {
+            ok(i64::try_from(gcd(i128::from(a), i128::from(b))).map_err(|_| out_of_range("bigint"))?)
+        }),
+    );
+    f.pure(
+        "lcm(int4,int4) int4",
+        kernel!(|a: I4, b: I4| -> I4 {
+            if a == 0 || b == 0 {
+                return ok(0);
+            }
+            let (a, b) = (i128::from(a), i128::from(b));
+            ok(i32::try_from((a / gcd(a, b) * b).abs()).map_err(|_| out_of_range("integer"))?)
+        }),
+    );
+    f.pure(
+        "lcm(int8,int8) int8",
+        kernel!(|a: I8, b: I8| -> I8 {
+            if a == 0 || b == 0 {
+                return ok(0);
+            }
+            let (a, b) = (i128::from(a), i128::from(b));
+            ok(i64::try_from((a / gcd(a, b) * b).abs()).map_err(|_| out_of_range("bigint"))?)
+        }),
+    );
+    f.pure(
+        "width_bucket(float8,float8,float8,int4) int4",
+        kernel!(|v: F8, low: F8, high: F8, count: I4| -> I4 {
+            if count <= 0 || low == high {
+                return Err(SqlError::new(
+                    SqlState("2201G"),
+                    if count <= 0 { "count must be greater than zero" } else { "lower bound cannot equal upper bound" },
+                ));
+            }
+            let (below, above) = if low < high { (v < low, v >= high) } else { (v > low, v <= high) };
+            ok(if below {
+                0
+            } else if above {
+                count + 1
+            } else {
+                ((v - low) / (high - low) * f64::from(count)).floor() as i32 + 1
+            })
+        }),
+    );
     f.pure("to_hex(int4) text", kernel!(|a: I4| -> Txt { ok(format!("{:x}", a as u32)) }));
     f.pure("to_hex(int8) text", kernel!(|a: I8| -> Txt { ok(format!("{:x}", a as u64)) }));
-    f.pure("factorial(int8) numeric", kernel!(|a: I8| -> Num {
-        if a < 0 {
-            return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "factorial of a negative number is undefined"));
-        }
-        let mut product = Decimal::from_i128(1);
-        for n in 2..=a {
-            product = product.multiply(Decimal::from_i128(i128::from(n)))?;
-        }
-        ok(product)
-    }));
+    f.pure(
+        "factorial(int8) numeric",
+        kernel!(|a: I8| -> Num {
+            if a < 0 {
+                return Err(SqlError::new(
+                    SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+                    "factorial of a negative number is undefined",
+                ));
+            }
+            let mut product = Decimal::from_i128(1);
+            for n in 2..=a {
+                product = product.multiply(Decimal::from_i128(i128::from(n)))?;
+            }
+            ok(product)
+        }),
+    );
     f.pure("scale(numeric) int4", kernel_scale());
 }
 
 fn kernel_scale() -> KernelFn {
     Arc::new(|arguments, rows| {
         let a = NumArray::new(&arguments[0])?;
-        let scales: arrow::array::Int32Array = (0..rows)
-            .map(|i| (!a.is_null(i)).then(|| i32::from(a.value(i).without_trailing_zeros().scale)))
-            .collect();
+        let scales: arrow::array::Int32Array =
+            (0..rows).map(|i| (!a.is_null(i)).then(|| i32::from(a.value(i).without_trailing_zeros().scale))).collect();
         Ok(Arc::new(scales))
     })
 }

@@ -60,7 +60,8 @@ pub fn resolve<'a>(overloads: &'a [Overload], given: &[u32], operator: bool) -> 
     if let Some(at) = candidates.iter().position(|c| c.arguments == given) {
         return finish(candidates.swap_remove(at), given);
     }
-    candidates.retain(|c| c.arguments.iter().zip(given).all(|(to, from)| coercible(*from, *to)) && consistent(c, given));
+    candidates
+        .retain(|c| c.arguments.iter().zip(given).all(|(to, from)| coercible(*from, *to)) && consistent(c, given));
     let best = |candidates: &mut Vec<Candidate<'a>>, score: &dyn Fn(&Candidate<'a>) -> usize| {
         let top = candidates.iter().map(score).max().unwrap_or(0);
         candidates.retain(|c| score(c) == top);

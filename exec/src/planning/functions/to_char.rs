@@ -1,0 +1,1 @@
+//! Templates of `to_char` and `to_date`: numbers, dates and times.

@@ -229,6 +229,7 @@ pub const DEFINITIONS: &[Definition] = &[
         "4",
         "Sets the planner's estimate of the cost of a nonsequentially fetched disk page.",
     ),
+    user("role", Kind::Text, "none", "Sets the current role."),
     user("row_security", Kind::Bool, "on", "Enable row security."),
     user(
         "search_path",

@@ -87,26 +87,30 @@ pub fn start(config: Config) -> Result<NodeHandle, StartError> {
         tls,
     });
     let (stopping, stop) = watch::channel(false);
+    let (listening, listened) = std::sync::mpsc::channel::<Result<(), StartError>>();
     let mut shards = Vec::new();
     for (core, sockets) in sockets.into_iter().enumerate() {
         let (_, end, jobs) = executor();
         ends.push(end);
-        let (server, stop) = (server.clone(), stop.clone());
+        let (server, stop, listening) = (server.clone(), stop.clone(), listening.clone());
         let started = spawn_thread(format!("shard-{core}"), move || {
             settle(core, 0);
             run_jobs(jobs, Some(SHARD_EVENT_INTERVAL), move |_| {
-                for socket in sockets {
-                    match socket.listen(BACKLOG) {
-                        Ok(listener) => {
-                            let accepting = accept(listener, ShardId(core as u16), server.clone(), stop.clone());
-                            tokio::task::spawn_local(accepting);
-                        }
-                        Err(error) => tracing::error!(%error, shard = core, "cannot listen"),
-                    }
-                }
+                let listen = sockets.into_iter().try_for_each(|(address, socket)| {
+                    let listener = socket.listen(BACKLOG).map_err(|reason| StartError::Listen { address, reason })?;
+                    let accepting = accept(listener, ShardId(core as u16), server.clone(), stop.clone());
+                    tokio::task::spawn_local(accepting);
+                    Ok(())
+                });
+                // Nobody waits any more when another shard has failed.
+                let _ = listening.send(listen);
             });
         })?;
         shards.push(started);
+    }
+    drop(listening);
+    for _ in 0..cores {
+        listened.recv().map_err(|_| StartError::Thread(std::io::Error::other("a shard has ended")))??;
     }
     tracing::info!(addresses = ?addresses, cores, data_dir = %config.data_dir.display(), "ready for connections");
     Ok(NodeHandle {
@@ -157,7 +161,7 @@ impl NodeHandle {
     }
 }
 
-type Sockets = Vec<Vec<TcpSocket>>;
+type Sockets = Vec<Vec<(SocketAddr, TcpSocket)>>;
 
 /// One socket a shard for each address: the kernel deals connections out (SO_REUSEPORT).
 fn bind(config: &Config) -> Result<(Vec<SocketAddr>, Sockets), StartError> {
@@ -177,7 +181,7 @@ fn bind(config: &Config) -> Result<(Vec<SocketAddr>, Sockets), StartError> {
             socket.set_reuseport(true).map_err(failed)?;
             socket.bind(address).map_err(failed)?;
             address = socket.local_addr().map_err(failed)?;
-            shard.push(socket);
+            shard.push((address, socket));
         }
         addresses.push(address);
     }

@@ -46,3 +46,7 @@ impl fmt::Display for PartitionId {
         write!(f, "{}/{}", self.relation.0, self.index)
     }
 }
+
+/// A transaction's identity: drawn by chance, so it stays unique over restarts and data directories.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct TransactionId(pub u128);

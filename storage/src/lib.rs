@@ -9,8 +9,8 @@ pub mod base;
 pub mod catalog;
 #[allow(dead_code, unused_imports)]
 mod columns;
-#[allow(dead_code, unused_imports)]
 mod log;
+pub mod io;
 mod read_view;
 mod store;
 mod transaction;

@@ -9,8 +9,10 @@ pub mod base;
 pub mod catalog;
 #[allow(dead_code, unused_imports)]
 mod columns;
-mod log;
 pub mod io;
+pub mod journal;
+#[allow(dead_code, unused_imports)]
+mod log;
 mod read_view;
 mod store;
 mod transaction;

@@ -5,6 +5,7 @@
 pub mod access;
 pub mod config;
 pub mod node;
+pub mod pg_catalog;
 pub mod pgwire;
 pub mod session;
 pub mod telemetry;

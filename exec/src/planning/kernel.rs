@@ -131,6 +131,10 @@ impl ScalarUDFImpl for Kernel {
             )));
         }
         if constant {
+            // DataFusion's own way would lose what the element's field says of its type.
+            if let Some(list) = result.as_any().downcast_ref::<ListArray>() {
+                return Ok(ColumnarValue::Scalar(ScalarValue::List(Arc::new(list.clone()))));
+            }
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
         }
         Ok(ColumnarValue::Array(result))

@@ -49,6 +49,10 @@ pub struct FunctionSignature {
     pub returns: PgType,
     /// `true`: may be folded to a constant at planning (STABLE within a statement).
     pub stable: bool,
+    /// The function returns a set: `call` gives a list for each row, its elements the rows of the set.
+    pub set: bool,
+    /// A set of records (`returns` = `record`): its columns; the lists' elements are structures.
+    pub record: Vec<VirtualColumn>,
 }
 
 pub struct FunctionContext<'a> {

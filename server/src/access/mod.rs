@@ -3,5 +3,5 @@
 mod roles;
 mod scram;
 
-pub use roles::{Login, Roles};
+pub use roles::{Login, Roles, SUPERUSER};
 pub use scram::{Scram, ScramStep};

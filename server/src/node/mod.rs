@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alluvium_exec::Engine;
-use alluvium_exec::planning::virtual_relation::Registry as VirtualRegistry;
 use alluvium_storage::base::spawn::Job;
 use alluvium_storage::{Executor, ShardId, Store};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -78,7 +77,7 @@ pub fn start(config: Config) -> Result<NodeHandle, StartError> {
         })?);
     }
     let store = Store::in_memory(config.cores);
-    let engine = Engine::new(store, compute, VirtualRegistry::default());
+    let engine = Engine::new(store, compute, crate::pg_catalog::registry());
     let server = Arc::new(Server {
         engine,
         sessions: Registry::new(config.max_connections),

@@ -7,4 +7,4 @@ mod snapshot;
 pub use object::{
     Column, ConstantValue, ForeignSource, Relation, RelationKind, RelationOptions, Retention, Schema, Server, Watermark,
 };
-pub use snapshot::{Catalog, CatalogEdit};
+pub use snapshot::{Catalog, CatalogEdit, FIRST_USER_OID};

@@ -307,6 +307,11 @@ impl Binder<'_> {
     pub(super) fn apply(&self, overload: &Overload, given: Vec<Bound>, targets: &[u32], returns: u32) -> Result<Bound> {
         let mut bounds = Vec::with_capacity(given.len());
         for (bound, target) in given.into_iter().zip(targets) {
+            // A literal where an object is wanted is its name.
+            if is_oid_alias(*target) && bound.ty.oid == oid::UNKNOWN {
+                bounds.push(self.explicit_cast(bound, PgType::of(*target))?);
+                continue;
+            }
             bounds.push(self.coerce(bound, PgType::of(*target), CastContext::Implicit)?);
         }
         let types: Vec<PgType> = bounds.iter().map(|b| b.ty).collect();

@@ -32,6 +32,11 @@ use super::types::{PgType, oid};
 use super::virtual_relation::Registry;
 use crate::sql::error::{Result, SqlError, SqlState};
 
+/// True for the names that are resolved as aggregates or window functions, not through the registry.
+pub fn is_aggregate_or_window(name: &str) -> bool {
+    aggregate::is_aggregate(name) || window::is_window_function(name)
+}
+
 /// A typed expression. A literal or parameter of type `unknown` is typed by what it meets.
 #[derive(Clone, Debug)]
 pub struct Bound {
